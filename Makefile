@@ -1,0 +1,79 @@
+# Every target that is meant for people carries a "## text"; `make help` prints those.
+
+# The toolchain is named here and not only in go.mod, so that a machine whose own Go is older fetches
+# exactly this one and a machine whose Go is newer does not format, vet or generate differently.
+export GOTOOLCHAIN := go1.27.3
+
+GO       ?= go
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+COMMIT   ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
+LDFLAGS  := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
+PACKAGES ?= ./...
+FUZZTIME ?= 60
+COUNT    ?= 6
+
+TOOLS      := .cache/bin
+TOOL_NAMES := golangci-lint h2spec benchstat govulncheck
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## bin/waypoint: static, without paths of this machine in it
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/waypoint ./cmd/waypoint
+
+.PHONY: test
+test: ## unit tests and whole-proxy stories, allocation assertions included (PACKAGES=./internal/h2/... for some)
+	$(GO) test $(TESTFLAGS) $(PACKAGES)
+
+.PHONY: race
+race: ## the same under the race detector; needs a C compiler
+	CGO_ENABLED=1 $(GO) test -race $(TESTFLAGS) $(PACKAGES)
+
+.PHONY: arch
+arch: ## import arrows, package comments, sizes of files and functions
+	$(GO) test -count=1 ./internal/archtest
+
+.PHONY: bench
+bench: ## go benchmarks, COUNT times each, ready for benchstat
+	$(GO) test -run '^$$' -bench . -benchmem -count $(COUNT) $(PACKAGES)
+
+.PHONY: fuzz
+fuzz: ## every fuzz target in the tree; FUZZTIME seconds in all, shared out evenly
+	tools/fuzz.sh $(FUZZTIME)
+
+.PHONY: lint
+lint: $(TOOLS)/golangci-lint ## static checks and formatting
+	$(TOOLS)/golangci-lint run
+
+.PHONY: fmt
+fmt: $(TOOLS)/golangci-lint ## rewrite the sources as `make lint` wants them
+	$(TOOLS)/golangci-lint fmt
+
+.PHONY: vuln
+vuln: $(TOOLS)/govulncheck ## known vulnerabilities in what we link; needs vuln.go.dev
+	$(TOOLS)/govulncheck ./...
+
+.PHONY: generate
+generate: ## run every go:generate line
+	$(GO) generate ./...
+
+.PHONY: docs
+docs: ## rewrite the generated parts of docs/
+	$(GO) test -count=1 ./internal/archtest -update
+
+.PHONY: tools
+tools: $(addprefix $(TOOLS)/,$(TOOL_NAMES)) ## build the linters and test tools of tools/go.mod into .cache/bin
+
+# One recipe builds any tool: the package of each is the `tool` line of tools/go.mod that ends in its name.
+# Minutes for golangci-lint on two cores the first time, seconds afterwards.
+$(TOOLS)/%: tools/go.mod tools/go.sum
+	cd tools && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o ../$@ \
+		$$($(GO) list tool | grep '/$*$$')
+
+.PHONY: clean
+clean: ## remove what was built, the tools too
+	rm -rf bin .cache
