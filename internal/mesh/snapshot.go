@@ -38,14 +38,41 @@ func (p Protocol) String() string {
 // IsHTTP reports whether the port is declared to carry HTTP.
 func (p Protocol) IsHTTP() bool { return p == HTTP1 || p == HTTP2 || p == GRPC }
 
-// Snapshot is one state of the mesh. Nothing in it changes after publication.
+// Snapshot is one state of the mesh. Nothing in it changes after publication,
+// but for the counters behind [Endpoint.Load].
 type Snapshot struct {
-	Version  uint64 // grows with every publication
+	Version  uint64 // grows with every publication; 0: there was none
 	Gateway  Gateway
-	Services map[string]*Service      // by "namespace/hostname"
-	VIPs     map[netip.Addr]*Service  // by each address of an attached or known service
-	Hosts    map[string]*Service      // by hostname; of several namespaces' the first by namespace
-	Workload map[netip.Addr]*Workload // by each address
+	Services map[string]*Service // by "namespace/hostname"
+	// VIPs, Hosts and Workloads are looked up by address and host name. Where
+	// several claim the same, Conflicts says who has it.
+	VIPs      map[netip.Addr]*Service
+	Hosts     map[string]*Service
+	Workloads map[netip.Addr]*Workload
+	// Rejected lists the objects that were refused, by name. The last good
+	// version of such an object is in force, or, if there is none, what fails
+	// closed in its place.
+	Rejected []Problem
+	// Conflicts lists the addresses and hosts that several services or
+	// workloads claim.
+	Conflicts []Problem
+}
+
+// Problem says what is wrong with one object.
+type Problem struct{ Object, Reason string }
+
+// VIP finds the service and port that an address and port stand for. The port
+// is nil if the service has none of that number, the service nil if the address
+// is nobody's.
+func (s *Snapshot) VIP(addr netip.AddrPort) (*Service, *Port) {
+	svc := s.VIPs[addr.Addr()]
+	return svc, svc.Port(addr.Port())
+}
+
+// Host is VIP for a host name.
+func (s *Snapshot) Host(name string, port uint16) (*Service, *Port) {
+	svc := s.Hosts[name]
+	return svc, svc.Port(port)
 }
 
 // Gateway is which waypoint we are.
@@ -54,7 +81,8 @@ type Gateway struct {
 	ServesServices     bool // istio.io/waypoint-for: service or all
 	ServesWorkloads    bool // istio.io/waypoint-for: workload or all
 	TrustDomain        string
-	TrustDomainAliases []string
+	TrustDomainAliases []string // count as TrustDomain in certificates and policies
+	Locality           Locality // where the proxy runs
 }
 
 // Service is one destination service.
@@ -70,6 +98,20 @@ type Service struct {
 	Telemetry *flow.Service
 	Locality  LocalityMode
 	Created   time.Time
+}
+
+// Port returns the port of that number, nil if there is none. A nil service has
+// no ports.
+func (s *Service) Port(number uint16) *Port {
+	if s == nil {
+		return nil
+	}
+	for _, p := range s.Ports { // a handful: a map would be slower
+		if p.Number == number {
+			return p
+		}
+	}
+	return nil
 }
 
 // LocalityMode is the service's wish for near endpoints (trafficDistribution).
@@ -113,6 +155,7 @@ type Routes struct {
 // Workload is one pod or WorkloadEntry.
 type Workload struct {
 	UID       string
+	Namespace string
 	Name      string // of the Deployment or the like
 	Addrs     []netip.Addr
 	Identity  identity.ID
