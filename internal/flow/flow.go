@@ -23,7 +23,9 @@ const (
 // String returns the label value.
 func (k Kind) String() string { return [...]string{"tcp", "http", "grpc"}[k] }
 
-// Workload is what telemetry says of one end. Empty strings are unknown.
+// Workload is what telemetry says of one end. Empty strings are unknown. It does
+// not change once a Flow points to it, and its address is its identity: metrics
+// remember what they resolved for it.
 type Workload struct {
 	Name, Namespace    string // the workload's (Deployment's), not the pod's
 	Pod                string
@@ -35,7 +37,8 @@ type Workload struct {
 	Region, Zone, Node string
 }
 
-// Service is what telemetry says of the destination service.
+// Service is what telemetry says of the destination service. As with Workload,
+// it does not change and its address is its identity.
 type Service struct {
 	Host      string // reviews.default.svc.cluster.local
 	Name      string
@@ -53,14 +56,17 @@ type Flow struct {
 
 	Peer     identity.ID    // the tunnel's TLS identity
 	PeerAddr netip.AddrPort // the tunnel's TCP peer
-	Source   *Workload      // nil: unknown
+	Source   *Workload      // nil: unknown, which is better than wrong
 	Target   string         // the CONNECT target
 	SNI      string
 
-	Service     *Service       // nil: workload-addressed or unknown
-	Destination *Workload      // of the chosen endpoint; nil: none was chosen
-	Endpoint    netip.AddrPort // zero: none was chosen
-	MutualTLS   bool           // the hop to us was mutual TLS
+	Service         *Service       // nil: workload-addressed or unknown
+	Port            uint16         // the service's, or the workload's if there is no Service
+	Destination     *Workload      // of the chosen endpoint; nil: none was chosen
+	Endpoint        netip.AddrPort // zero: none was chosen
+	UpstreamLocal   netip.AddrPort // our end of the connection to it; zero: unknown
+	UpstreamFailure string         // why there was no connection to it
+	MutualTLS       bool           // the hop to us was mutual TLS
 
 	// HTTP only.
 	Method, Path, Authority, Protocol string // Path with the query, as normalised; Protocol "HTTP/1.1"
@@ -85,8 +91,15 @@ type Flow struct {
 
 	Trace Trace
 
-	// Handle belongs to the Observer: resolved metric handles, a span.
-	Handle any
+	Reported Reported
+}
+
+// Reported is what the metrics observer has counted of the Flow already, and
+// where. It alone reads and writes this.
+type Reported struct {
+	Series                            any // a pointer, so that no store allocates
+	Received, Sent                    int64
+	RequestMessages, ResponseMessages uint64
 }
 
 // DryRun is the verdict of a policy that is only tried.
@@ -95,24 +108,41 @@ type DryRun struct {
 	Allowed bool
 }
 
-// Trace is the trace context of the request (W3C Trace Context).
-type Trace struct {
-	TraceID  [16]byte
-	SpanID   [8]byte // ours: parent of what the upstream makes
-	ParentID [8]byte // the caller's; zero: we are the root
-	Sampled  bool
-	State    string // tracestate
-}
-
-// Observer learns of every connection and request, exactly twice. It must not
-// block: it is called in turns of connection readers.
+// Observer learns of every connection and request. Its methods must not block:
+// they are called in turns of connection readers. For one Flow they are called
+// one after the other, for different ones in parallel.
 type Observer interface {
-	// Start is called once the destination is known, before anything is sent
-	// upstream. It decides sampling and fills in f.Trace.
+	// Start is called once, when the destination is known and f.Trace holds what
+	// the caller sent, before anything is sent upstream. It decides sampling and
+	// completes f.Trace.
 	Start(f *Flow)
 	// Progress is called from time to time on long connections, so that byte
 	// and message counters move before the end.
 	Progress(f *Flow)
 	// Done is called once, when everything has been sent or has failed.
 	Done(f *Flow)
+}
+
+// Observers is several as one, called in their order.
+type Observers []Observer
+
+// Start implements [Observer].
+func (o Observers) Start(f *Flow) {
+	for _, each := range o {
+		each.Start(f)
+	}
+}
+
+// Progress implements [Observer].
+func (o Observers) Progress(f *Flow) {
+	for _, each := range o {
+		each.Progress(f)
+	}
+}
+
+// Done implements [Observer].
+func (o Observers) Done(f *Flow) {
+	for _, each := range o {
+		each.Done(f)
+	}
 }
