@@ -77,12 +77,11 @@ func (s *Snapshot) Host(name string, port uint16) (*Service, *Port) {
 
 // Gateway is which waypoint we are.
 type Gateway struct {
-	Namespace, Name    string
-	ServesServices     bool // istio.io/waypoint-for: service or all
-	ServesWorkloads    bool // istio.io/waypoint-for: workload or all
-	TrustDomain        string
-	TrustDomainAliases []string // count as TrustDomain in certificates and policies
-	Locality           Locality // where the proxy runs
+	Namespace, Name string
+	ServesServices  bool // istio.io/waypoint-for: service or all
+	ServesWorkloads bool // istio.io/waypoint-for: workload or all
+	Trust           identity.Trust
+	Locality        Locality // where the proxy runs
 }
 
 // Service is one destination service.
@@ -158,11 +157,15 @@ type Workload struct {
 	Namespace string
 	Name      string // of the Deployment or the like
 	Addrs     []netip.Addr
-	Identity  identity.ID
-	HBONE     bool // its node proxy terminates HBONE on 15008
-	Attached  bool // traffic to its own address comes through this waypoint
-	Telemetry *flow.Workload
-	Locality  Locality
+	// HostNetwork: the addresses are those of its node, so that they do not tell
+	// who it is.
+	HostNetwork bool
+	Ready       bool
+	Identity    identity.ID
+	HBONE       bool // its node proxy terminates HBONE on 15008
+	Attached    bool // traffic to its own address comes through this waypoint
+	Telemetry   *flow.Workload
+	Locality    Locality
 	// For traffic to its address.
 	HTTPAuthz, TCPAuthz *authz.Engine
 }

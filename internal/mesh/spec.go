@@ -126,6 +126,7 @@ func (t RouteType) String() string {
 
 // RouteSpec is one route object.
 type RouteSpec struct {
+	serial
 	Type            RouteType
 	Namespace, Name string
 	Created         time.Time // zero counts as oldest
@@ -148,13 +149,11 @@ type RouteParent struct {
 // Object names the route as its author does: "HTTPRoute namespace/name".
 func (r *RouteSpec) Object() string { return r.Type.String() + " " + r.Namespace + "/" + r.Name }
 
-// PolicySpec is one AuthorizationPolicy. A rejected one holds a Policy that
-// denies everything.
+// PolicySpec is one AuthorizationPolicy and what it holds for.
 type PolicySpec struct {
-	Namespace, Name string
-	Policy          authz.Policy
-	Targets         []PolicyTarget
-	Rejected        string // why it was refused; empty: it was not
+	serial
+	Policy  authz.Policy
+	Targets []PolicyTarget
 }
 
 // PolicyTarget is what a policy holds for. Zero: everything that the gateway
@@ -167,7 +166,7 @@ type PolicyTarget struct {
 // Object names the policy as its author does.
 func (p *PolicySpec) Object() string { return "AuthorizationPolicy " + p.name() }
 
-func (p *PolicySpec) name() string { return p.Namespace + "/" + p.Name }
+func (p *PolicySpec) name() string { return p.Policy.Namespace + "/" + p.Policy.Name }
 
 // PartKey implements [Part].
 func (g *GatewaySpec) PartKey() Key { return Key{Kind: GatewayKind} }
@@ -201,7 +200,7 @@ func byPrecedence(a, b *RouteSpec) int {
 // byName orders policies; the order decides nothing but which of several that
 // agree is named.
 func byName(a, b *PolicySpec) int {
-	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	return cmp.Or(cmp.Compare(a.Policy.Namespace, b.Policy.Namespace), cmp.Compare(a.Policy.Name, b.Policy.Name))
 }
 
 // compareBool orders false before true.
