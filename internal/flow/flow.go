@@ -10,6 +10,10 @@ import (
 	"github.com/waypoint-mesh/waypoint/internal/identity"
 )
 
+// ID is the identity of a peer, under the name that observers know it by: they
+// import this package alone.
+type ID = identity.ID
+
 // Kind says what a Flow records.
 type Kind uint8
 
