@@ -43,7 +43,7 @@ bench: ## go benchmarks, COUNT times each, ready for benchstat
 
 .PHONY: fuzz
 fuzz: ## every fuzz target in the tree; FUZZTIME seconds in all, shared out evenly
-	tools/fuzz.sh $(FUZZTIME)
+	tools/fuzz.sh $(FUZZTIME) $(PACKAGES)
 
 .PHONY: lint
 lint: $(TOOLS)/golangci-lint ## static checks and formatting

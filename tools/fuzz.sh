@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# Runs every fuzz target of the module, one after another, sharing the given number of seconds evenly.
+# Runs every fuzz target of the given packages, one after another, sharing the given number of seconds evenly.
 # The targets are asked of the compiled tests, so a new one takes part without being listed anywhere.
 # A failing input is written to testdata/fuzz of its package: commit it with the fix.
 set -euo pipefail
 
-total=${1:?usage: tools/fuzz.sh SECONDS}
+total=${1:?usage: tools/fuzz.sh SECONDS PACKAGES...}
+shift
 go=${GO:-go}
 
 # `go test -list` prints the names of a package's targets and then a line "ok PACKAGE".
-targets=$("$go" test -list '^Fuzz' ./... |
+targets=$("$go" test -list '^Fuzz' "$@" |
   awk '/^Fuzz/ { name[++n] = $1 } /^ok/ { for (i = 1; i <= n; i++) print $2, name[i]; n = 0 }')
 count=$(grep -c . <<<"$targets" || true)
 if [ "$count" -eq 0 ]; then
