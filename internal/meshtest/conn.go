@@ -3,8 +3,11 @@ package meshtest
 import (
 	"bufio"
 	"bytes"
+	"context"
+	"encoding/binary"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"net"
 	"sync"
 
@@ -67,6 +70,7 @@ type Conn struct {
 	sendWindow int64
 	owed       uint32   // read, and not yet granted to the peer again
 	peer       Settings // as far as it has said
+	pongs      map[[8]byte]chan struct{}
 	goneAway   *GoAway
 	err        error
 }
@@ -100,6 +104,7 @@ func newConn(raw net.Conn, s Settings, tasks *sync.WaitGroup, accept func(*Strea
 		out:        bufio.NewWriterSize(raw, 4*ztunnelFrameSize),
 		nextID:     1,
 		streams:    make(map[uint32]*Stream),
+		pongs:      make(map[[8]byte]chan struct{}),
 		sendWindow: protocolWindow,
 		peer:       Settings{StreamWindow: protocolWindow, MaxStreams: ztunnelStreams},
 	}
@@ -233,6 +238,27 @@ func (c *Conn) PeerSettings() Settings {
 // were not looked at.
 func (c *Conn) GoAway(last uint32, code http2.ErrCode) error {
 	return c.write(func() error { return c.framer.WriteGoAway(last, code, nil) })
+}
+
+// Ping waits for the peer to answer one. As frames keep their order, the peer
+// has then seen all that was sent before, and we what it had sent by then.
+func (c *Conn) Ping(ctx context.Context) error {
+	data := [8]byte(binary.BigEndian.AppendUint64(nil, rand.Uint64()))
+	pong := make(chan struct{})
+	c.mu.Lock()
+	c.pongs[data] = pong
+	c.mu.Unlock()
+	if err := c.write(func() error { return c.framer.WritePing(false, data) }); err != nil {
+		return err
+	}
+	select {
+	case <-pong:
+		return nil
+	case <-c.done:
+		return c.Err()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // LastStream is the id of the newest stream that the peer opened.

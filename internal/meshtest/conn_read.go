@@ -39,11 +39,7 @@ func (c *Conn) handle(frame http2.Frame) error {
 	case *http2.SettingsFrame:
 		return c.handleSettings(f)
 	case *http2.PingFrame:
-		if f.IsAck() {
-			return nil
-		}
-		data := f.Data
-		return c.later(func() error { return c.framer.WritePing(true, data) })
+		return c.handlePing(f)
 	case *http2.WindowUpdateFrame:
 		c.handleWindowUpdate(f)
 	case *http2.MetaHeadersFrame:
@@ -59,6 +55,20 @@ func (c *Conn) handle(frame http2.Frame) error {
 		}
 	case *http2.GoAwayFrame:
 		c.handleGoAway(&GoAway{f.LastStreamID, f.ErrCode})
+	}
+	return nil
+}
+
+func (c *Conn) handlePing(f *http2.PingFrame) error {
+	data := f.Data
+	if !f.IsAck() {
+		return c.later(func() error { return c.framer.WritePing(true, data) })
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if pong := c.pongs[data]; pong != nil {
+		delete(c.pongs, data)
+		close(pong)
 	}
 	return nil
 }

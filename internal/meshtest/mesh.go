@@ -2,15 +2,15 @@ package meshtest
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"net"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/waypoint-mesh/waypoint/internal/certs"
-	"github.com/waypoint-mesh/waypoint/internal/identity"
 )
 
 // TB is what a mesh needs of the test, or the program, that it lives in.
@@ -32,7 +32,7 @@ type Mesh struct {
 	CA *certs.CA
 
 	t      TB
-	net    [3]byte // of the /24 that is ours
+	net    network
 	ctx    context.Context
 	cancel context.CancelFunc
 	tasks  sync.WaitGroup
@@ -44,13 +44,26 @@ type Mesh struct {
 // New makes a mesh with a CA and a loopback network of its own.
 func New(t TB) *Mesh {
 	t.Helper()
+	return newMesh(t, randomNetworks)
+}
+
+// NewForExamples makes a mesh on the network that the manifests under examples/
+// are written for. There can be one at a time on a machine.
+func NewForExamples(t TB) *Mesh {
+	t.Helper()
+	return newMesh(t, func(yield func(network) bool) { yield(exampleNetwork) })
+}
+
+func newMesh(t TB, networks iter.Seq[network]) *Mesh {
+	t.Helper()
 	ca, err := certs.NewCA()
 	if err != nil {
 		t.Fatalf("meshtest: %v", err)
 	}
 	m := &Mesh{CA: ca, t: t, conns: make(map[net.Conn]bool)}
 	m.ctx, m.cancel = context.WithCancel(context.WithoutCancel(t.Context()))
-	claim, err := claimNetwork(&m.net)
+	var claim net.Listener
+	m.net, claim, err = claimNetwork(networks)
 	if err != nil {
 		t.Fatalf("meshtest: %v", err)
 	}
@@ -61,30 +74,45 @@ func New(t TB) *Mesh {
 	return m
 }
 
-// claimNetwork finds a /24 that no other mesh on this machine uses. Holding a
-// port in it is the claim; it goes with the process, whatever happens to it.
-func claimNetwork(network *[3]byte) (net.Listener, error) {
-	var err error
+// network is the first three bytes of a /24.
+type network [3]byte
+
+var exampleNetwork = network{127, 66, 0}
+
+func (n network) String() string { return fmt.Sprintf("%d.%d.%d.", n[0], n[1], n[2]) }
+
+func randomNetworks(yield func(network) bool) {
 	for range 100 {
-		*network = [3]byte{127, byte(66 + rand.N(128)), byte(rand.N(256))}
-		var claim net.Listener
-		claim, err = net.Listen("tcp", fmt.Sprintf("%s:15999", ip(*network, 254)))
-		if err == nil {
-			return claim, nil
+		if !yield(network{127, byte(67 + rand.N(128)), byte(rand.N(256))}) {
+			return
 		}
 	}
-	return nil, fmt.Errorf("no free network in 127.0.0.0/8 (is this Linux?): %w", err)
 }
 
-func ip(network [3]byte, host byte) net.IP {
-	return net.IPv4(network[0], network[1], network[2], host)
+// claimNetwork takes the first network that no other mesh on this machine uses.
+// Holding a port in it is the claim; it goes with the process, whatever happens
+// to that.
+func claimNetwork(networks iter.Seq[network]) (found network, claim net.Listener, err error) {
+	for n := range networks {
+		claim, err = net.Listen("tcp", fmt.Sprintf("%s254:15999", n))
+		if err == nil {
+			return n, claim, nil
+		}
+	}
+	return found, nil, fmt.Errorf("no free network in 127.0.0.0/8 (another mesh that runs? not Linux?): %w", err)
 }
 
 // IP is an address of the mesh's own network; host is 1 to 253.
-func (m *Mesh) IP(host byte) string { return ip(m.net, host).String() }
+func (m *Mesh) IP(host byte) string { return fmt.Sprintf("%s%d", m.net, host) }
 
 // Addr is the same with a port.
 func (m *Mesh) Addr(host byte, port int) string { return fmt.Sprintf("%s:%d", m.IP(host), port) }
+
+// Manifests moves manifests that are written for the network of the examples,
+// 127.66.0.0/24, to the one of this mesh.
+func (m *Mesh) Manifests(text string) string {
+	return strings.ReplaceAll(text, exampleNetwork.String(), m.net.String())
+}
 
 // close ends all that runs and waits for it.
 func (m *Mesh) close() {
@@ -127,26 +155,6 @@ func (m *Mesh) track(conn net.Conn) (forget func()) {
 		defer m.mu.Unlock()
 		delete(m.conns, conn)
 	}
-}
-
-// ID reads a SPIFFE URI.
-func (m *Mesh) ID(uri string) identity.ID {
-	m.t.Helper()
-	id, err := identity.Parse(uri)
-	if err != nil {
-		m.t.Fatalf("meshtest: %v", err)
-	}
-	return id
-}
-
-// Certificate issues one for an identity, good for an hour.
-func (m *Mesh) Certificate(uri string) *tls.Certificate {
-	m.t.Helper()
-	cert, err := m.CA.Issue(m.ID(uri), time.Hour)
-	if err != nil {
-		m.t.Fatalf("meshtest: %v", err)
-	}
-	return cert
 }
 
 // Eventually waits until condition holds: looked at often, for ten seconds.

@@ -9,6 +9,8 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -21,6 +23,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/waypoint-mesh/waypoint/internal/certs"
 	"github.com/waypoint-mesh/waypoint/internal/meshtest"
 )
 
@@ -325,5 +328,95 @@ func TestIdentities(t *testing.T) {
 				t.Error("accepted")
 			}
 		})
+	}
+}
+
+func TestStalledReaderHoldsTheSender(t *testing.T) {
+	mesh, client, node := pair(t, meshtest.Settings{StreamWindow: 1 << 20})
+	got := make(chan []byte, 1)
+	app := mesh.TCP("sink", mesh.Addr(21, 9000), meshtest.Farewell("", got))
+	node.Behave(func(ctx context.Context, s *meshtest.Stream) {
+		if s.Respond(200) == nil {
+			<-ctx.Done() // reads nothing
+		}
+	})
+	s := dial(t, client, node, app.Address())
+	defer s.Close()
+	must(t, s.SetWriteDeadline(time.Now().Add(20*time.Millisecond)))
+	n, err := s.Write(make([]byte, 4<<20))
+	if n != 1<<20 || !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("wrote %d bytes against a window of %d, then %v", n, 1<<20, err)
+	}
+	must(t, s.Conn().Ping(t.Context())) // the connection is well
+}
+
+// A client that leaves in the middle of an answer ends its direction, and resets
+// when more comes.
+func TestCloseWhileTheOtherSends(t *testing.T) {
+	mesh, client, node := pair(t)
+	app := mesh.TCP("app", mesh.Addr(21, 9000), meshtest.Echo)
+	left, reset := make(chan struct{}), make(chan error, 1)
+	node.Behave(func(_ context.Context, s *meshtest.Stream) {
+		if s.Respond(200) != nil {
+			return
+		}
+		_, err := io.ReadAll(s)
+		if err != nil {
+			reset <- err
+			return
+		}
+		close(left)
+		for err == nil {
+			_, err = io.WriteString(s, "more")
+		}
+		reset <- err
+	})
+	s := dial(t, client, node, app.Address())
+	s.Close()
+	<-left
+	var broken *meshtest.ResetError
+	if err := <-reset; !errors.As(err, &broken) || broken.Code != http2.ErrCodeCancel {
+		t.Errorf("the sender saw %v", err)
+	}
+}
+
+func TestManifestsMoveIntoTheMesh(t *testing.T) {
+	mesh := meshtest.New(t)
+	if got := mesh.Manifests("podIP: 127.66.0.21"); got != "podIP: "+mesh.IP(21) {
+		t.Error(got)
+	}
+}
+
+func TestCertificatesForAWaypoint(t *testing.T) {
+	mesh := meshtest.New(t)
+	dir := t.TempDir()
+	mesh.WriteCertificate(dir, reviews)
+	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, certs.CertFile), filepath.Join(dir, certs.KeyFile))
+	must(t, err)
+	must(t, certs.Check(&pair, []*x509.Certificate{mesh.CA.Root}))
+	id, _, err := mesh.Source(reviews).Identity()
+	must(t, err)
+	if id.String() != reviews {
+		t.Errorf("identity %s", id)
+	}
+}
+
+func BenchmarkTunnel(b *testing.B) {
+	mesh := meshtest.New(b)
+	node := mesh.NodeProxy(mesh.IP(21), reviews)
+	client := mesh.Client(product)
+	echo := mesh.TCP("echo", mesh.Addr(21, 9000), meshtest.Echo)
+	s, err := client.Dial(b.Context(), node.Address(), echo.Address())
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	block := make([]byte, 64<<10)
+	b.SetBytes(int64(len(block)))
+	for b.Loop() {
+		go s.Write(block)
+		if _, err := io.ReadFull(s, block); err != nil {
+			b.Fatal(err)
+		}
 	}
 }

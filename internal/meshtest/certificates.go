@@ -10,9 +10,12 @@ import (
 	"fmt"
 	"math/big"
 	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
+	"github.com/waypoint-mesh/waypoint/internal/certs"
 	"github.com/waypoint-mesh/waypoint/internal/identity"
 )
 
@@ -55,6 +58,49 @@ func peerID(leaf *x509.Certificate) (identity.ID, error) {
 		return identity.ID{}, fmt.Errorf("meshtest: the peer's certificate has %d URIs, expected one", len(leaf.URIs))
 	}
 	return identity.Parse(leaf.URIs[0].String())
+}
+
+// ID reads a SPIFFE URI.
+func (m *Mesh) ID(uri string) identity.ID {
+	m.t.Helper()
+	id, err := identity.Parse(uri)
+	if err != nil {
+		m.t.Fatalf("meshtest: %v", err)
+	}
+	return id
+}
+
+// Certificate issues one for an identity, good for an hour.
+func (m *Mesh) Certificate(uri string) *tls.Certificate {
+	m.t.Helper()
+	cert, err := m.CA.Issue(m.ID(uri), time.Hour)
+	if err != nil {
+		m.t.Fatalf("meshtest: %v", err)
+	}
+	return cert
+}
+
+// Source is a certificate source for a waypoint in this process. Storing a new
+// certificate in it is a rotation.
+func (m *Mesh) Source(uri string) *certs.Current {
+	m.t.Helper()
+	source := new(certs.Current)
+	source.Store(m.Certificate(uri), []*x509.Certificate{m.CA.Root})
+	return source
+}
+
+// WriteCertificate writes a new certificate for an identity, its key and the
+// mesh's root into dir, under the names that `waypoint certs` gives them. Writing
+// them again is a rotation.
+func (m *Mesh) WriteCertificate(dir, uri string) {
+	m.t.Helper()
+	err := errors.Join(
+		os.WriteFile(filepath.Join(dir, certs.CAFile), m.CA.CertPEM(), 0o644),
+		certs.WritePair(dir, m.Certificate(uri)),
+	)
+	if err != nil {
+		m.t.Fatalf("meshtest: %v", err)
+	}
 }
 
 // OddCertificate issues one that no CA of a mesh should have issued: edit
