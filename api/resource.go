@@ -1,8 +1,11 @@
+//go:generate go -C ../tools/protogen run .
+
 // Package api gives the resources of a waypoint's configuration one form, whichever way they travel: a key (type and name)
 // and a message. The messages themselves are in istio/workload and waypoint/v1.
 package api
 
 import (
+	"cmp"
 	"fmt"
 
 	"google.golang.org/protobuf/proto"
@@ -79,4 +82,9 @@ func New(typeURL string) proto.Message {
 		return &waypointv1.AuthorizationPolicy{}
 	}
 	return nil
+}
+
+// Compare orders keys by type, then name.
+func (k Key) Compare(other Key) int {
+	return cmp.Or(cmp.Compare(k.Type, other.Type), cmp.Compare(k.Name, other.Name))
 }

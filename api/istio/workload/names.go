@@ -43,7 +43,7 @@ func ServiceEntryUID(cluster, namespace, name, address string) string {
 	return cluster + "/networking.istio.io/ServiceEntry/" + namespace + "/" + name + "/" + address
 }
 
-// EndpointSliceUID names the workload of an EndpointSlice address that belongs to no pod.
-func EndpointSliceUID(cluster, namespace, name, address string) string {
-	return cluster + "/discovery.k8s.io/EndpointSlice/" + namespace + "/" + name + "/" + address
+// EndpointSliceUID names the workload of an address that the EndpointSlices of a service list and that belongs to no pod.
+func EndpointSliceUID(cluster, namespace, service, address string) string {
+	return cluster + "/discovery.k8s.io/EndpointSlice/" + namespace + "/" + service + "/" + address
 }

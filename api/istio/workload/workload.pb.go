@@ -911,7 +911,7 @@ type Workload struct {
 	Hostname       string         `protobuf:"bytes,21,opt,name=hostname,proto3" json:"hostname,omitempty"`
 	Network        string         `protobuf:"bytes,4,opt,name=network,proto3" json:"network,omitempty"`
 	TunnelProtocol TunnelProtocol `protobuf:"varint,5,opt,name=tunnel_protocol,json=tunnelProtocol,proto3,enum=istio.workload.TunnelProtocol" json:"tunnel_protocol,omitempty"`
-	// Parts of the identity that the workload's certificate must carry. Empty trust domain: the mesh's own; empty
+	// Parts of the identity that the workload's certificate must carry. Empty trust domain: "cluster.local"; empty
 	// service account: "default".
 	TrustDomain    string `protobuf:"bytes,6,opt,name=trust_domain,json=trustDomain,proto3" json:"trust_domain,omitempty"`
 	ServiceAccount string `protobuf:"bytes,7,opt,name=service_account,json=serviceAccount,proto3" json:"service_account,omitempty"`

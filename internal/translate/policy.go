@@ -1,0 +1,235 @@
+package translate
+
+import (
+	"strconv"
+	"strings"
+
+	securityapi "istio.io/api/security/v1beta1"
+	typeapi "istio.io/api/type/v1beta1"
+	securityv1 "istio.io/client-go/pkg/apis/security/v1"
+
+	waypointv1 "github.com/waypoint-mesh/waypoint/api/waypoint/v1"
+)
+
+const annotationDryRun = "istio.io/dry-run"
+
+// targetsOf lists the targetRefs of a policy, the older single form included.
+func targetsOf(p *securityv1.AuthorizationPolicy) ([]*typeapi.PolicyTargetReference, path) {
+	if ref := p.Spec.TargetRef; ref != nil {
+		return []*typeapi.PolicyTargetReference{ref}, "spec.targetRef"
+	}
+	return p.Spec.TargetRefs, "spec.targetRefs"
+}
+
+// computePolicy gives a policy with a target that we front.
+func (v *view) computePolicy(namespace, name string) {
+	e := v.get(kindAuthorizationPolicy, namespace, name)
+	if e == nil {
+		return
+	}
+	p := e.obj.(*securityv1.AuthorizationPolicy)
+	r := v.about(e.key)
+	defer v.keep(r)
+	targets := v.policyTargets(e, p, r)
+	if len(targets) == 0 {
+		return
+	}
+	out := &waypointv1.AuthorizationPolicy{
+		Namespace: namespace,
+		Name:      name,
+		Targets:   targets,
+		Rejected:  e.rejected,
+	}
+	if e.rejected == "" {
+		fillPolicy(out, p, r)
+	}
+	v.emit(out)
+}
+
+func fillPolicy(out *waypointv1.AuthorizationPolicy, p *securityv1.AuthorizationPolicy, r *report) {
+	out.Action = waypointv1.AuthorizationPolicy_Action(p.Spec.Action)
+	out.Provider = p.Spec.GetProvider().GetName()
+	if text, ok := p.Annotations[annotationDryRun]; ok {
+		dry, err := strconv.ParseBool(text)
+		if err != nil {
+			r.warnf(path("metadata.annotations").key(annotationDryRun), "must be true or false, got %q; the policy is enforced", text)
+		}
+		out.DryRun = dry
+	}
+	if p.Spec.Action == securityapi.AuthorizationPolicy_CUSTOM {
+		r.errorf("spec.action", "external authorization is not supported; requests that match the rules are denied")
+	}
+	for i, rule := range p.Spec.Rules {
+		out.Rules = append(out.Rules, policyRule(path("spec.rules").index(i), rule, p.Namespace, r))
+	}
+}
+
+// policyTargets resolves what a policy is attached to, as far as we front it. A rejected policy whose targets cannot be
+// read reaches the whole namespace.
+func (v *view) policyTargets(e *entry, p *securityv1.AuthorizationPolicy, r *report) []*waypointv1.AuthorizationPolicy_Target {
+	refs, at := targetsOf(p)
+	whole := []*waypointv1.AuthorizationPolicy_Target{{
+		Kind: &waypointv1.AuthorizationPolicy_Target_Namespace{Namespace: p.Namespace}}}
+	if e.blind {
+		return whole
+	}
+	if len(refs) == 0 {
+		if e.rejected == "" {
+			r.warnf("spec", "a policy without targetRefs is enforced by the ztunnel of each workload, not by a waypoint")
+		}
+		return nil
+	}
+	var out []*waypointv1.AuthorizationPolicy_Target
+	for i, ref := range refs {
+		at := at
+		if p.Spec.TargetRef == nil {
+			at = at.index(i)
+		}
+		switch (groupKind{ref.Group, ref.Kind}) {
+		case groupKind{groupCore, kindService}, groupKind{groupNetworking, kindServiceEntry}:
+			out = append(out, v.serviceTargets(ref, p, at, r)...)
+		case groupKind{groupGateway, kindGateway}:
+			out = append(out, v.gatewayTarget(ref, p, at, r)...)
+		case groupKind{groupGateway, kindGatewayClass}:
+			out = append(out, v.classTarget(ref, p, at, r)...)
+		default: // validation refused it
+			return whole
+		}
+	}
+	return out
+}
+
+func (v *view) serviceTargets(ref *typeapi.PolicyTargetReference, p *securityv1.AuthorizationPolicy, at path,
+	r *report) []*waypointv1.AuthorizationPolicy_Target {
+	e := v.get(ref.Kind, p.Namespace, ref.Name)
+	if e == nil || e.rejected != "" {
+		r.warnf(at, "%s %s/%s does not exist; the policy holds as soon as it does", ref.Kind, p.Namespace, ref.Name)
+		return nil
+	}
+	if !v.attached(e.obj, true) {
+		if _, name := v.chosenWaypoint(e.obj); name == "" {
+			r.warnf(at, "%s %s/%s has no waypoint, so nothing enforces the policy; label it istio.io/use-waypoint", ref.Kind,
+				p.Namespace, ref.Name)
+		}
+		return nil
+	}
+	var out []*waypointv1.AuthorizationPolicy_Target
+	for _, host := range v.hostsOf(e.obj) {
+		out = append(out, &waypointv1.AuthorizationPolicy_Target{Kind: &waypointv1.AuthorizationPolicy_Target_Service{
+			Service: &waypointv1.ServiceRef{Namespace: p.Namespace, Hostname: host}}})
+	}
+	return out
+}
+
+func (v *view) gatewayTarget(ref *typeapi.PolicyTargetReference, p *securityv1.AuthorizationPolicy, at path,
+	r *report) []*waypointv1.AuthorizationPolicy_Target {
+	if p.Namespace == v.options.GatewayNamespace && ref.Name == v.options.GatewayName {
+		return []*waypointv1.AuthorizationPolicy_Target{{Kind: &waypointv1.AuthorizationPolicy_Target_Gateway{Gateway: true}}}
+	}
+	if v.get(kindGateway, p.Namespace, ref.Name) == nil {
+		r.warnf(at, "Gateway %s/%s does not exist", p.Namespace, ref.Name)
+	}
+	return nil
+}
+
+func (v *view) classTarget(ref *typeapi.PolicyTargetReference, p *securityv1.AuthorizationPolicy, at path,
+	r *report) []*waypointv1.AuthorizationPolicy_Target {
+	if p.Namespace != v.options.RootNamespace {
+		r.warnf(at, "a policy for a GatewayClass holds only in the root namespace, %s", v.options.RootNamespace)
+		return nil
+	}
+	if g := v.gateway(); g == nil || string(g.Spec.GatewayClassName) != ref.Name {
+		return nil
+	}
+	return []*waypointv1.AuthorizationPolicy_Target{{Kind: &waypointv1.AuthorizationPolicy_Target_GatewayClass{GatewayClass: true}}}
+}
+
+func policyRule(at path, rule *securityapi.Rule, namespace string, r *report) *waypointv1.AuthorizationPolicy_Rule {
+	out := &waypointv1.AuthorizationPolicy_Rule{}
+	for i, from := range rule.From {
+		s := from.Source
+		if len(s.RequestPrincipals)+len(s.NotRequestPrincipals) > 0 {
+			warnJWT(r, at.at("from").index(i).at("source.requestPrincipals"))
+		}
+		out.From = append(out.From, policySource(s, namespace))
+	}
+	for _, to := range rule.To {
+		out.To = append(out.To, policyOperation(to.Operation))
+	}
+	for i, c := range rule.When {
+		if strings.HasPrefix(c.Key, "request.auth.") {
+			warnJWT(r, at.at("when").index(i).at("key"))
+		}
+		out.When = append(out.When, policyCondition(c, namespace))
+	}
+	return out
+}
+
+func warnJWT(r *report, at path) {
+	r.warnf(at, "no token is validated here, so every request counts as one without a token")
+}
+
+func policySource(s *securityapi.Source, namespace string) *waypointv1.AuthorizationPolicy_Source {
+	return &waypointv1.AuthorizationPolicy_Source{
+		Principals:           s.Principals,
+		NotPrincipals:        s.NotPrincipals,
+		RequestPrincipals:    s.RequestPrincipals,
+		NotRequestPrincipals: s.NotRequestPrincipals,
+		Namespaces:           s.Namespaces,
+		NotNamespaces:        s.NotNamespaces,
+		ServiceAccounts:      fullAccounts(s.ServiceAccounts, namespace),
+		NotServiceAccounts:   fullAccounts(s.NotServiceAccounts, namespace),
+		IpBlocks:             s.IpBlocks,
+		NotIpBlocks:          s.NotIpBlocks,
+		RemoteIpBlocks:       s.RemoteIpBlocks,
+		NotRemoteIpBlocks:    s.NotRemoteIpBlocks,
+		TrustDomains:         s.TrustDomains,
+		NotTrustDomains:      s.NotTrustDomains,
+	}
+}
+
+// fullAccounts completes "account" to "namespace/account".
+func fullAccounts(accounts []string, namespace string) []string {
+	out := make([]string, 0, len(accounts))
+	for _, a := range accounts {
+		if !strings.Contains(a, "/") {
+			a = namespace + "/" + a
+		}
+		out = append(out, a)
+	}
+	return out
+}
+
+func policyOperation(o *securityapi.Operation) *waypointv1.AuthorizationPolicy_Operation {
+	return &waypointv1.AuthorizationPolicy_Operation{
+		Hosts:      o.Hosts,
+		NotHosts:   o.NotHosts,
+		Ports:      portNumbers(o.Ports),
+		NotPorts:   portNumbers(o.NotPorts),
+		Methods:    o.Methods,
+		NotMethods: o.NotMethods,
+		Paths:      o.Paths,
+		NotPaths:   o.NotPaths,
+	}
+}
+
+func portNumbers(texts []string) []uint32 {
+	out := make([]uint32, 0, len(texts))
+	for _, text := range texts {
+		if n, err := strconv.ParseUint(text, 10, 16); err == nil { // checked by validation
+			out = append(out, uint32(n))
+		}
+	}
+	return out
+}
+
+const keySourceServiceAccount = "source.serviceAccount"
+
+func policyCondition(c *securityapi.Condition, namespace string) *waypointv1.AuthorizationPolicy_Condition {
+	out := &waypointv1.AuthorizationPolicy_Condition{Key: c.Key, Values: c.Values, NotValues: c.NotValues}
+	if c.Key == keySourceServiceAccount {
+		out.Values = fullAccounts(c.Values, namespace)
+		out.NotValues = fullAccounts(c.NotValues, namespace)
+	}
+	return out
+}

@@ -1,0 +1,313 @@
+package translate
+
+import (
+	"slices"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+	corev1 "k8s.io/api/core/v1"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"github.com/waypoint-mesh/waypoint/api/istio/workload"
+	waypointv1 "github.com/waypoint-mesh/waypoint/api/waypoint/v1"
+)
+
+var routeKinds = map[string]waypointv1.RouteKind{
+	kindHTTPRoute: waypointv1.RouteKind_HTTP_ROUTE,
+	kindGRPCRoute: waypointv1.RouteKind_GRPC_ROUTE,
+	kindTCPRoute:  waypointv1.RouteKind_TCP_ROUTE,
+	kindTLSRoute:  waypointv1.RouteKind_TLS_ROUTE,
+}
+
+// outrankedBy lists the route kinds that take a service port away from one (GEP-1294, with Istio's exception that HTTPRoute
+// and GRPCRoute share).
+var outrankedBy = map[string][]string{
+	kindTLSRoute: {kindGRPCRoute, kindHTTPRoute},
+	kindTCPRoute: {kindGRPCRoute, kindHTTPRoute, kindTLSRoute},
+}
+
+// routeParents are the parentRefs of a route of any kind; false for other objects.
+func routeParents(obj Object) ([]gatewayv1.ParentReference, bool) {
+	switch obj := obj.(type) {
+	case *gatewayv1.HTTPRoute:
+		return obj.Spec.ParentRefs, true
+	case *gatewayv1.GRPCRoute:
+		return obj.Spec.ParentRefs, true
+	case *gatewayv1.TCPRoute:
+		return obj.Spec.ParentRefs, true
+	case *gatewayv1.TLSRoute:
+		return obj.Spec.ParentRefs, true
+	}
+	return nil, false
+}
+
+// parentRef is a ParentReference with its defaults filled in.
+type parentRef struct {
+	group, kind, namespace, name string
+	port                         uint32 // 0: not given
+	section                      string
+}
+
+func parentOf(ref gatewayv1.ParentReference, namespace string) parentRef {
+	p := parentRef{group: groupGateway, kind: kindGateway, namespace: namespace, name: string(ref.Name)}
+	if ref.Group != nil {
+		p.group = string(*ref.Group)
+	}
+	if ref.Kind != nil {
+		p.kind = string(*ref.Kind)
+	}
+	if ref.Namespace != nil {
+		p.namespace = string(*ref.Namespace)
+	}
+	if ref.Port != nil {
+		p.port = uint32(*ref.Port)
+	}
+	if ref.SectionName != nil {
+		p.section = string(*ref.SectionName)
+	}
+	return p
+}
+
+// fact is what routes of a kind with this parent are filed under.
+func (p parentRef) fact(routeKind string) fact {
+	return fact{factRoute, p.namespace, p.kind + "/" + p.name, routeKind}
+}
+
+func (t *Translator) routeFacts(key Key, refs []gatewayv1.ParentReference) []fact {
+	var facts []fact
+	for _, ref := range refs {
+		if f := parentOf(ref, key.Namespace).fact(key.Kind); !slices.Contains(facts, f) {
+			facts = append(facts, f)
+		}
+	}
+	return facts
+}
+
+// computeRoute gives a route that has a parent which we front.
+func (v *view) computeRoute(kind, namespace, name string) {
+	e := v.get(kind, namespace, name)
+	if e == nil {
+		return
+	}
+	r := v.about(e.key)
+	defer v.keep(r)
+	route := &waypointv1.Route{
+		Kind:      routeKinds[kind],
+		Namespace: namespace,
+		Name:      name,
+		Parents:   v.parents(e, r),
+		Rejected:  e.rejected,
+	}
+	if len(route.Parents) == 0 {
+		return
+	}
+	if t := e.obj.GetCreationTimestamp(); !t.IsZero() {
+		route.Created = timestamppb.New(t.Time)
+	}
+	if e.rejected == "" {
+		v.fillRoute(route, e.obj, r)
+	}
+	v.emit(route)
+}
+
+func (v *view) fillRoute(route *waypointv1.Route, obj Object, r *report) {
+	c := routeContext{view: v, report: r, route: route, granted: v.needsGrant(route)}
+	switch obj := obj.(type) {
+	case *gatewayv1.HTTPRoute:
+		route.Hostnames = hostnames(obj.Spec.Hostnames)
+		for i, rule := range obj.Spec.Rules {
+			route.Rules = append(route.Rules, c.httpRule(path("spec.rules").index(i), rule))
+		}
+	case *gatewayv1.GRPCRoute:
+		route.Hostnames = hostnames(obj.Spec.Hostnames)
+		for i, rule := range obj.Spec.Rules {
+			route.Rules = append(route.Rules, c.grpcRule(path("spec.rules").index(i), rule))
+		}
+	case *gatewayv1.TCPRoute:
+		for i, rule := range obj.Spec.Rules {
+			route.Rules = append(route.Rules, c.streamRule(path("spec.rules").index(i), rule.Name, rule.BackendRefs))
+		}
+	case *gatewayv1.TLSRoute:
+		route.Hostnames = hostnames(obj.Spec.Hostnames)
+		for i, rule := range obj.Spec.Rules {
+			route.Rules = append(route.Rules, c.streamRule(path("spec.rules").index(i), rule.Name, rule.BackendRefs))
+		}
+	}
+}
+
+func hostnames(from []gatewayv1.Hostname) []string {
+	out := make([]string, 0, len(from))
+	for _, h := range from {
+		out = append(out, string(h))
+	}
+	return out
+}
+
+// needsGrant: backends in other namespaces need a ReferenceGrant under a gateway parent only (GEP-1294). A route with both
+// kinds of parents is held to the stricter rule.
+func (v *view) needsGrant(route *waypointv1.Route) bool {
+	return slices.ContainsFunc(route.Parents, (*waypointv1.RouteParent).GetGateway)
+}
+
+// parents resolves the parentRefs of a route to what this gateway fronts.
+func (v *view) parents(e *entry, r *report) []*waypointv1.RouteParent {
+	refs, _ := routeParents(e.obj)
+	var out []*waypointv1.RouteParent
+	for i, ref := range refs {
+		p, at := parentOf(ref, e.key.Namespace), path("spec.parentRefs").index(i)
+		switch (groupKind{p.group, p.kind}) {
+		case groupKind{groupGateway, kindGateway}:
+			if v.acceptsRoute(p, e.key, at, r) {
+				out = append(out, &waypointv1.RouteParent{Target: &waypointv1.RouteParent_Gateway{Gateway: true}})
+			}
+		case groupKind{groupCore, kindService}, groupKind{groupNetworking, kindServiceEntry}:
+			out = append(out, v.serviceParents(p, e.key, at, r)...)
+		default:
+			r.warnf(at.at("kind"), "a route is attached to a Service, ServiceEntry or Gateway, not to a %s", p.kind)
+		}
+	}
+	return out
+}
+
+type groupKind struct{ group, kind string }
+
+// acceptsRoute tells whether p is our gateway and one of its listeners lets the route in.
+func (v *view) acceptsRoute(p parentRef, route Key, at path, r *report) bool {
+	if p.namespace != v.options.GatewayNamespace || p.name != v.options.GatewayName {
+		return false
+	}
+	g := v.gateway()
+	if g == nil {
+		return false
+	}
+	named := false
+	for _, l := range g.Spec.Listeners {
+		if p.port != 0 && uint32(l.Port) != p.port || p.section != "" && string(l.Name) != p.section {
+			continue
+		}
+		named = true
+		if v.listenerAllows(g, &l, route.Namespace) && allowsKind(l, route.Kind) {
+			return true
+		}
+	}
+	if !named {
+		r.errorf(at, "Gateway %s/%s has no listener with that port or sectionName; its listener is on port %d", p.namespace, p.name,
+			hbonePort)
+		return false
+	}
+	r.errorf(at, "the listener of Gateway %s/%s does not allow a %s from namespace %s (allowedRoutes)", p.namespace, p.name,
+		route.Kind, route.Namespace)
+	return false
+}
+
+func allowsKind(l gatewayv1.Listener, kind string) bool {
+	if l.AllowedRoutes == nil || len(l.AllowedRoutes.Kinds) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(l.AllowedRoutes.Kinds, func(k gatewayv1.RouteGroupKind) bool {
+		return string(k.Kind) == kind && (k.Group == nil || *k.Group == groupGateway)
+	})
+}
+
+// serviceParents gives the services of a parent object that we front, restricted to the port that was named.
+func (v *view) serviceParents(p parentRef, route Key, at path, r *report) []*waypointv1.RouteParent {
+	e := v.get(p.kind, p.namespace, p.name)
+	if e == nil || e.rejected != "" {
+		r.errorf(at, "%s %s/%s does not exist", p.kind, p.namespace, p.name)
+		return nil
+	}
+	if s, ok := e.obj.(*corev1.Service); ok && s.Spec.Type == corev1.ServiceTypeExternalName {
+		r.errorf(at, "an ExternalName Service cannot have routes")
+		return nil
+	}
+	if !v.attached(e.obj, true) {
+		return nil
+	}
+	ports, ok := v.parentPorts(p, e.obj, at, r)
+	if !ok {
+		return nil
+	}
+	var out []*waypointv1.RouteParent
+	for _, port := range v.withoutOutranked(ports, p, route, e.obj, at, r) {
+		for _, host := range v.hostsOf(e.obj) {
+			ref := &waypointv1.ServiceRef{Namespace: p.namespace, Hostname: host}
+			out = append(out, &waypointv1.RouteParent{Target: &waypointv1.RouteParent_Service{Service: ref}, Port: port})
+		}
+	}
+	return out
+}
+
+// parentPorts gives the one port that a parentRef names by number or section, or 0 for all.
+func (v *view) parentPorts(p parentRef, obj Object, at path, r *report) (port uint32, ok bool) {
+	if p.port == 0 && p.section == "" {
+		return 0, true
+	}
+	for _, sp := range portsOf(obj) {
+		if (p.port == 0 || p.port == sp.number) && (p.section == "" || p.section == sp.name) {
+			v.warnProtocol(sp, at, r)
+			return sp.number, true
+		}
+	}
+	r.errorf(at, "%s %s/%s has no port with that number or name", p.kind, p.namespace, p.name)
+	return 0, false
+}
+
+// warnProtocol tells of a route whose port is declared to speak something that it cannot see.
+func (v *view) warnProtocol(port declaredPort, at path, r *report) {
+	http := r.object.Kind == kindHTTPRoute || r.object.Kind == kindGRPCRoute
+	if http && (port.protocol == workload.AppProtocol_TCP || port.protocol == workload.AppProtocol_TLS) {
+		r.warnf(at.at("port"), "port %d is declared as %s, so requests in it are not seen and the route does nothing there",
+			port.number, port.protocol)
+	}
+}
+
+// withoutOutranked takes away the ports for which a route of a stronger kind exists. It keeps 0, all ports, if there are
+// none of those.
+func (v *view) withoutOutranked(port uint32, p parentRef, route Key, obj Object, at path, r *report) []uint32 {
+	taken := v.takenPorts(p, route)
+	if len(taken) == 0 {
+		return []uint32{port}
+	}
+	var left []uint32
+	for _, sp := range portsOf(obj) {
+		if port != 0 && port != sp.number {
+			continue
+		}
+		if by, ok := cmpTaken(taken, sp); ok {
+			r.errorf(at, "port %d is already served by %s; a %s is ignored beside it", sp.number, by, route.Kind)
+			continue
+		}
+		left = append(left, sp.number)
+	}
+	return left
+}
+
+// takenPort is a parentRef of a stronger route.
+type takenPort struct {
+	ref parentRef
+	by  Key
+}
+
+func (v *view) takenPorts(p parentRef, route Key) []takenPort {
+	var taken []takenPort
+	for _, kind := range outrankedBy[route.Kind] {
+		for _, e := range v.find(p.fact(kind)) {
+			refs, _ := routeParents(e.obj)
+			for _, ref := range refs {
+				other := parentOf(ref, e.key.Namespace)
+				if other.kind == p.kind && other.namespace == p.namespace && other.name == p.name {
+					taken = append(taken, takenPort{other, e.key})
+				}
+			}
+		}
+	}
+	return taken
+}
+
+func cmpTaken(taken []takenPort, port declaredPort) (Key, bool) {
+	for _, t := range taken {
+		if (t.ref.port == 0 || t.ref.port == port.number) && (t.ref.section == "" || t.ref.section == port.name) {
+			return t.by, true
+		}
+	}
+	return Key{}, false
+}
