@@ -21,8 +21,8 @@ type unit struct {
 }
 
 var (
-	milliseconds = newUnit(float64(time.Millisecond)) // counts nanoseconds
-	bytes        = newUnit(1)
+	inMilliseconds = newUnit(float64(time.Millisecond)) // counts nanoseconds
+	inBytes        = newUnit(1)
 )
 
 func newUnit(size float64) *unit {

@@ -85,11 +85,11 @@ func (v *tcpValues) changes() (n uint64, open bool) {
 
 func emitHTTP(out chan<- prometheus.Metric, s *series[httpValues]) {
 	pairs, v := s.labels.pairs(httpLabels), &s.values
-	duration := v.duration.proto(milliseconds)
+	duration := v.duration.proto(inMilliseconds)
 	out <- counter(requestsTotal, pairs, *duration.SampleCount)
 	out <- sample{family: requestDuration, labels: pairs, histogram: duration}
-	out <- sample{family: requestBytes, labels: pairs, histogram: v.request.proto(bytes)}
-	out <- sample{family: responseBytes, labels: pairs, histogram: v.response.proto(bytes)}
+	out <- sample{family: requestBytes, labels: pairs, histogram: v.request.proto(inBytes)}
+	out <- sample{family: responseBytes, labels: pairs, histogram: v.response.proto(inBytes)}
 }
 
 func emitMessages(out chan<- prometheus.Metric, s *series[messageValues]) {

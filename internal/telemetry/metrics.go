@@ -134,9 +134,9 @@ func (m *Metrics) countExchange(f *flow.Flow) {
 	if s == nil {
 		return
 	}
-	s.values.duration.observe(milliseconds, int64(f.Duration))
-	s.values.request.observe(bytes, f.Received)
-	s.values.response.observe(bytes, f.Sent)
+	s.values.duration.observe(inMilliseconds, int64(f.Duration))
+	s.values.request.observe(inBytes, f.Received)
+	s.values.response.observe(inBytes, f.Sent)
 }
 
 func (m *Metrics) countMessages(f *flow.Flow) {
