@@ -98,6 +98,9 @@ var (
 	// ErrNoCapacity is returned by Open when the peer's limit of concurrent
 	// streams is reached or the connection takes no new streams.
 	ErrNoCapacity = errors.New("no stream can be opened: the peer's limit is reached or the connection is draining")
+	// ErrHeadTooLarge is returned for a header section larger than the peer says
+	// that it takes. Nothing was sent.
+	ErrHeadTooLarge = errors.New("the header section is larger than the peer accepts")
 	// ErrClosed is what ends the streams of a connection whose transport ended
 	// without an error of its own.
 	ErrClosed = errors.New("the HTTP/2 connection was closed")
