@@ -3,90 +3,16 @@ package meshtest
 import (
 	"bufio"
 	"bytes"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"net"
 	"net/http/httputil"
-	"net/netip"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
 )
-
-// Request is one request as it reached an application.
-type Request struct {
-	App    string // which one
-	Method string
-	Target string // as it stood in the request line; HTTP/2: the path
-	Proto  string
-	Host   string
-	Header []Field // HTTP/1: as they were spelled, in their order. HTTP/2: sorted, lower case
-	Peer   netip.AddrPort
-	Conn   int // which connection of the application it came on, from 1
-
-	Body    []byte // the first 64 KiB
-	Length  int64  // of the whole body
-	SHA256  [sha256.Size]byte
-	Trailer []Field
-}
-
-// Get is the value of a header field, its name in any case; empty if it has none.
-func (r *Request) Get(name string) string {
-	if values := r.Values(name); len(values) > 0 {
-		return values[0]
-	}
-	return ""
-}
-
-// Values are the values of all fields of a name.
-func (r *Request) Values(name string) (values []string) {
-	for _, f := range r.Header {
-		if strings.EqualFold(f.Name, name) {
-			values = append(values, f.Value)
-		}
-	}
-	return values
-}
-
-// bodyRecorder keeps what Request says of a body.
-type bodyRecorder struct {
-	r    *Request
-	hash hash.Hash
-}
-
-func record(r *Request) *bodyRecorder { return &bodyRecorder{r: r, hash: sha256.New()} }
-
-func (b *bodyRecorder) Write(p []byte) (int, error) {
-	b.r.Body = append(b.r.Body, p[:min(len(p), 64<<10-len(b.r.Body))]...)
-	b.r.Length += int64(len(p))
-	b.hash.Write(p)
-	b.hash.Sum(b.r.SHA256[:0])
-	return len(p), nil
-}
-
-// recorder collects the requests of an application.
-type recorder struct {
-	mu       sync.Mutex
-	requests []Request
-}
-
-func (r *recorder) add(request *Request) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.requests = append(r.requests, *request)
-}
-
-// Requests are those that were answered so far.
-func (r *recorder) Requests() []Request {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.Clone(r.requests)
-}
 
 // HTTPApp is an HTTP/1.1 application that records requests as they stand on the
 // wire, which net/http would not tell: order and case of the fields, the raw
@@ -182,30 +108,30 @@ func (a *HTTPApp) Handle(h Handler) {
 func (a *HTTPApp) serve(conn *net.TCPConn, number int) {
 	in := bufio.NewReaderSize(conn, 128<<10)
 	for {
-		x, err := readHead(in)
+		r, err := readHead(in)
 		if err != nil {
 			if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
 				fmt.Fprintf(conn, "HTTP/1.1 400 Bad\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", len(err.Error()), err)
 			}
 			return
 		}
-		x.Conn, x.App, x.Peer, x.Request.Conn = conn, a.Name, addrPort(conn.RemoteAddr()), number
+		r.App, r.Peer, r.Serial = a.Name, addrPort(conn.RemoteAddr()), number
+		x := &Exchange{Request: r, Conn: conn, In: in, body: bodyOf(r, in, a.add(r))}
 		a.handlerMu.Lock()
 		handler := a.handler
 		a.handlerMu.Unlock()
 		handler(x)
-		if _, err := io.Copy(io.Discard, x.body); err != nil {
+		if _, err := io.Copy(io.Discard, x); err != nil {
 			return
 		}
-		a.add(x.Request)
 		if x.closes || strings.EqualFold(x.Get("connection"), "close") || x.Proto == "HTTP/1.0" {
 			return
 		}
 	}
 }
 
-// readHead reads the request line and the fields and sees to the body.
-func readHead(in *bufio.Reader) (*Exchange, error) {
+// readHead reads the request line and the fields.
+func readHead(in *bufio.Reader) (*Request, error) {
 	line, err := readLine(in)
 	if err != nil {
 		return nil, err
@@ -219,26 +145,22 @@ func readHead(in *bufio.Reader) (*Exchange, error) {
 		return nil, err
 	}
 	r.Host = r.Get("host")
-	x := &Exchange{Request: r, In: in}
-	body, err := bodyOf(r, in)
-	x.body = io.TeeReader(body, record(r))
-	return x, err
+	if length := r.Values("content-length"); len(length) > 0 {
+		_, err = strconv.ParseUint(length[0], 10, 63)
+		if err == nil && (len(length) > 1 || r.Get("transfer-encoding") != "") {
+			err = errors.New("meshtest: the length of the body is said twice")
+		}
+	}
+	return r, err
 }
 
-func bodyOf(r *Request, in *bufio.Reader) (io.Reader, error) {
+// bodyOf reads what readHead has found to be framed well.
+func bodyOf(r *Request, in *bufio.Reader, record *body) io.Reader {
 	if strings.EqualFold(r.Get("transfer-encoding"), "chunked") {
-		return &chunkedBody{in: in, r: r, chunks: httputil.NewChunkedReader(in)}, nil
+		return &chunkedBody{in: in, record: record, chunks: io.TeeReader(httputil.NewChunkedReader(in), record)}
 	}
-	length := r.Values("content-length")
-	switch len(length) {
-	case 0:
-		return strings.NewReader(""), nil
-	case 1:
-		n, err := strconv.ParseUint(length[0], 10, 63)
-		return &exactly{io.LimitedReader{R: in, N: int64(n)}}, err
-	default:
-		return nil, fmt.Errorf("meshtest: %d content-length fields", len(length))
-	}
+	length, _ := strconv.ParseInt(r.Get("content-length"), 10, 64) // without one: no body
+	return io.TeeReader(&exactly{io.LimitedReader{R: in, N: length}}, record)
 }
 
 // exactly makes an early end an error.
@@ -255,7 +177,7 @@ func (e *exactly) Read(p []byte) (int, error) {
 // chunkedBody reads the trailer fields when the chunks have ended.
 type chunkedBody struct {
 	in     *bufio.Reader
-	r      *Request
+	record *body
 	chunks io.Reader
 	ended  bool
 }
@@ -267,10 +189,11 @@ func (c *chunkedBody) Read(p []byte) (int, error) {
 	n, err := c.chunks.Read(p)
 	if errors.Is(err, io.EOF) {
 		c.ended = true
-		var broken error
-		if c.r.Trailer, broken = readFields(c.in); broken != nil {
-			err = broken
+		trailer, broken := readFields(c.in)
+		if broken != nil {
+			return n, broken
 		}
+		c.record.end(trailer)
 	}
 	return n, err
 }
@@ -296,5 +219,3 @@ func readLine(in *bufio.Reader) (string, error) {
 	}
 	return strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r"), err
 }
-
-func addrPort(addr net.Addr) netip.AddrPort { return addr.(*net.TCPAddr).AddrPort() }

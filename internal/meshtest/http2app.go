@@ -52,12 +52,8 @@ func (a *H2CApp) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		App: a.Name, Method: r.Method, Target: r.RequestURI, Proto: r.Proto, Host: r.Host,
 		Header: sortedFields(r.Header), Peer: peer,
 	}
-	body := record(recorded)
-	r.Body = io.NopCloser(io.TeeReader(r.Body, body))
-	defer func() {
-		recorded.Trailer = sortedFields(r.Trailer)
-		a.add(recorded)
-	}()
+	record := a.add(recorded)
+	r.Body = io.NopCloser(io.TeeReader(r.Body, record))
 	if h := a.handler.Load(); h != nil {
 		(*h).ServeHTTP(w, r)
 		return
@@ -65,7 +61,7 @@ func (a *H2CApp) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if _, err := io.Copy(io.Discard, r.Body); err != nil {
 		return
 	}
-	recorded.Trailer = sortedFields(r.Trailer)
+	record.end(sortedFields(r.Trailer))
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-App", a.Name)
 	json.NewEncoder(w).Encode(recorded) //nolint:errcheck // the client may have gone

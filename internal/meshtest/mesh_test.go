@@ -342,10 +342,11 @@ func TestStalledReaderHoldsTheSender(t *testing.T) {
 	})
 	s := dial(t, client, node, app.Address())
 	defer s.Close()
-	must(t, s.SetWriteDeadline(time.Now().Add(20*time.Millisecond)))
-	n, err := s.Write(make([]byte, 4<<20))
-	if n != 1<<20 || !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("wrote %d bytes against a window of %d, then %v", n, 1<<20, err)
+	_, err := s.Write(make([]byte, 1<<20)) // the window
+	must(t, err)
+	must(t, s.SetWriteDeadline(time.Now().Add(10*time.Millisecond)))
+	if n, err := s.Write([]byte("x")); n != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("wrote %d bytes beyond the window, then %v", n, err)
 	}
 	must(t, s.Conn().Ping(t.Context())) // the connection is well
 }

@@ -150,14 +150,13 @@ func (n *NodeProxy) serve(raw *tls.Conn) {
 	var streams sync.WaitGroup
 	defer streams.Wait()
 	conn := newConn(raw, n.settings, &streams, func(s *Stream) { n.connect(s, peer) })
-	if err := conn.start(); err != nil {
-		return
-	}
 	n.mu.Lock()
 	n.accepted++
 	n.tunnels[conn] = true
 	n.mu.Unlock()
-	<-conn.Done()
+	if err := conn.start(); err == nil {
+		<-conn.Done()
+	}
 	n.mu.Lock()
 	delete(n.tunnels, conn)
 	n.mu.Unlock()
