@@ -45,6 +45,10 @@ bench: ## go benchmarks, COUNT times each, ready for benchstat
 fuzz: ## every fuzz target in the tree; FUZZTIME seconds in all, shared out evenly
 	tools/fuzz.sh $(FUZZTIME) $(PACKAGES)
 
+.PHONY: conformance
+conformance: $(TOOLS)/h2spec ## third-party testers against the real thing: h2spec
+	H2SPEC=$(CURDIR)/$(TOOLS)/h2spec $(GO) test -count=1 -v -run '^TestH2spec$$' ./internal/h2
+
 .PHONY: lint
 lint: $(TOOLS)/golangci-lint ## static checks and formatting
 	$(TOOLS)/golangci-lint run
