@@ -28,7 +28,7 @@ var arrows = []arrow{
 	{"decide", []string{"mesh", "authz", "route", "flow"}, "pure: destination, protocol, policy and route of one connection or request"},
 	{"upstream", []string{"mesh", "hbone", "wire", "task", "identity"}, "choose an endpoint and connect to it"},
 	{"l4", []string{"decide", "upstream", "flow", "hbone", "task"}, "byte streams, TLS by server name"},
-	{"l7", []string{"decide", "upstream", "flow", "hbone", "h2", "task"}, "HTTP: codec, exchange, filters, retries"},
+	{"l7", []string{"decide", "upstream", "mesh", "route", "flow", "hbone", "h2", "task", "identity"}, "HTTP: codec, exchange, filters, retries; it acts on what decide says in the words of mesh and route"},
 	{"proxy", []string{"hbone", "l4", "l7", "decide", "flow", "identity"}, "the spine: listener, tunnel, sniffing, drain"},
 	{"translate", []string{"api"}, "pure: Kubernetes and Istio objects to api resources and status"},
 	{"compile", []string{"mesh", "authz", "route", "flow", "api"}, "pure: api resources to parts of a snapshot"},
