@@ -99,7 +99,9 @@ func (c *Conn) finish(code ErrCode, debug string, err error) {
 	c.sendGoAway(c.lastID, code, debug)
 	c.closing, c.changed = true, true
 	c.failAll(err)
-	c.linger(code != NoError)
+	if code != NoError {
+		c.linger(lingerTime)
+	}
 }
 
 // failAll ends every stream for err and lets go of what receiving holds.
@@ -115,9 +117,6 @@ func (c *Conn) failAll(err error) {
 	c.block.got.free()
 	c.block, c.data = block{}, dataFrame{}
 }
-
-// broken follows an error of the transport while it was written to.
-func (c *Conn) broken(err error) { c.cut(err) }
 
 // cut ends the connection for err, without a word to the peer.
 func (c *Conn) cut(err error) {
@@ -141,7 +140,7 @@ func (c *Conn) endAfterFlush(b *task.Batch) {
 		return
 	}
 	c.halfShut = true
-	c.linger(true)
+	c.linger(c.cfg.PingTimeout) // the transport may still hold much for a slow peer
 	c.mu.Unlock()
 	err := c.t.CloseWrite(b)
 	c.mu.Lock()

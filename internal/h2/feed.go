@@ -37,6 +37,9 @@ func (c *Conn) Closed(b *task.Batch, err error) {
 	}
 	c.mu.Lock()
 	c.cut(err)
+	if c.halfShut {
+		c.cutFor = nil // both sides have ended: let the transport send what it holds
+	}
 	c.release(b)
 }
 

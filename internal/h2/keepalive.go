@@ -7,9 +7,9 @@ import (
 	"github.com/waypoint-mesh/waypoint/internal/task"
 )
 
-// lingerTime is how long a connection that we have ended waits for the peer to
-// end it too. Cutting it at once would lose the GOAWAY: a socket that is closed
-// with bytes unread tells its peer to forget what it has received.
+// lingerTime is how long a connection that we have ended for an error waits for
+// the peer to end it too. Cutting it at once would lose the GOAWAY: a socket that
+// is closed with bytes unread tells its peer to forget what it has received.
 const lingerTime = 2 * time.Second
 
 // keepalive finds peers that have vanished. Whatever arrives is life, so a busy
@@ -70,13 +70,12 @@ func (c *Conn) tick() {
 	k.alive = false
 }
 
-// linger bounds the time to the end of the transport, if now is set; else it is
-// bounded once the output is out.
-func (c *Conn) linger(now bool) {
+// linger bounds the time to the end of the transport.
+func (c *Conn) linger(d time.Duration) {
 	k := &c.keepalive
-	if !now || k.timer == nil || k.linger {
+	if k.timer == nil || k.linger {
 		return
 	}
 	k.linger = true
-	k.timer.Reset(lingerTime)
+	k.timer.Reset(d)
 }

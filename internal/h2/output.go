@@ -125,7 +125,7 @@ func (c *Conn) sendTaken(b *task.Batch) bool {
 	n, err := c.t.Write(b, p)
 	c.mu.Lock()
 	if err != nil {
-		c.broken(err)
+		c.cut(err)
 		return false
 	}
 	c.out.sent += n
