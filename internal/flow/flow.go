@@ -32,6 +32,7 @@ func (k Kind) String() string { return [...]string{"tcp", "http", "grpc"}[k] }
 // remember what they resolved for it.
 type Workload struct {
 	Name, Namespace    string // the workload's (Deployment's), not the pod's
+	Type               string // deployment, job, cronjob, pod
 	Pod                string
 	Principal          string // SPIFFE URI
 	App, Version       string

@@ -45,20 +45,20 @@ func (s *scratch) appendText(b []byte, d *field, f *flow.Flow) []byte {
 	switch d.style {
 	case quoted:
 		b = append(b, '"')
-		b = appendText(b, v.text, true)
+		b = appendEscaped(b, v.text, inQuotes)
 		return append(b, '"')
 	case bracketed:
 		b = append(b, '[')
-		b = appendText(b, v.text, false)
+		b = appendEscaped(b, v.text, inText)
 		return append(b, ']')
 	case opening:
 		b = append(b, '"')
-		return appendText(b, v.text, false)
+		return appendEscaped(b, v.text, inText)
 	case closing:
-		b = appendText(b, v.text, false)
+		b = appendEscaped(b, v.text, inText)
 		return append(b, '"')
 	default:
-		return appendText(b, v.text, false)
+		return appendEscaped(b, v.text, inText)
 	}
 }
 
@@ -80,7 +80,9 @@ func (s *scratch) appendMembers(b []byte, list []field, f *flow.Flow) []byte {
 		case v.text == "":
 			b = append(b, "null"...)
 		default:
-			b = appendJSON(b, v.text)
+			b = append(b, '"')
+			b = appendEscaped(b, v.text, inJSON)
+			b = append(b, '"')
 		}
 		b = append(b, ',')
 	}

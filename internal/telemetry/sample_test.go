@@ -9,11 +9,11 @@ import (
 
 var (
 	curl = &flow.Workload{
-		Name: "curl", Namespace: "clients", Pod: "curl-7d4-xyz", Principal: "spiffe://cluster.local/ns/clients/sa/curl",
+		Name: "curl", Namespace: "clients", Type: "deployment", Pod: "curl-7d4-xyz", Principal: "spiffe://cluster.local/ns/clients/sa/curl",
 		App: "curl", Version: "v1", CanonicalName: "curl", CanonicalRevision: "v1", Cluster: "Kubernetes", Node: "node-a",
 	}
 	reviewsV2 = &flow.Workload{
-		Name: "reviews-v2", Namespace: "bookinfo", Pod: "reviews-v2-abc", Principal: "spiffe://cluster.local/ns/bookinfo/sa/reviews",
+		Name: "reviews-v2", Namespace: "bookinfo", Type: "deployment", Pod: "reviews-v2-abc", Principal: "spiffe://cluster.local/ns/bookinfo/sa/reviews",
 		App: "reviews", Version: "v2", CanonicalName: "reviews", CanonicalRevision: "v2", Cluster: "Kubernetes", Node: "node-b",
 	}
 	reviews = &flow.Service{Host: "reviews.bookinfo.svc.cluster.local", Name: "reviews", Namespace: "bookinfo"}

@@ -1,9 +1,0 @@
-package telemetry
-
-type LiveStats struct {
-	Watchers int
-	Dropped  uint64
-}
-
-// TraceStats x
-type TraceStats struct{ Exported, Failed, Dropped uint64 }
