@@ -14,6 +14,10 @@ type Rule struct {
 	Name string
 	// Label is the path pattern for metrics and span names, such as "/api/*".
 	Label string
+	// Hosts that the request has to be for: exact, or "*." and the last labels.
+	// None: any. Rules of routes whose parent is a Service have none, as such
+	// routes ignore the host (GEP-1294); those of a TLSRoute are server names.
+	Hosts []string
 	// Matches are alternatives; none means every request.
 	Matches []Match
 	Filters []Filter
@@ -100,11 +104,10 @@ type HeaderModifier struct {
 	Remove   []string
 }
 
-// PathRewrite replaces the whole path or the prefix that matched.
+// PathRewrite replaces the whole path, or the prefix that the request matched.
 type PathRewrite struct {
-	Full        bool // Value replaces the whole path, else the matched prefix
-	Value       string
-	MatchPrefix string // the prefix that Value replaces
+	Full  bool // Value replaces the whole path, else the matched prefix
+	Value string
 }
 
 // Redirect answers without a backend. Empty fields keep what the request has.
