@@ -105,26 +105,19 @@ func decodeKind(k *Kind, key Key, js []byte) (Object, error) {
 func decodeTyped(r *report, obj any, js []byte) {
 	strict, err := strictjson.UnmarshalStrict(js, obj)
 	if err != nil {
-		r.decodeError("", err)
+		if !r.wrongTypes(obj, js) {
+			r.errorf("", "%v", err)
+		}
 		return
 	}
 	for _, err := range strict {
-		r.decodeError("", err)
-	}
-}
-
-// decodeError finds the field in an error of the JSON decoders.
-func (r *report) decodeError(at path, err error) {
-	var wrongType *json.UnmarshalTypeError
-	var field strictjson.FieldError
-	switch {
-	case errors.As(err, &wrongType):
-		r.errorf(at.at(wrongType.Field), "must be a %s, got a %s", wrongType.Type, wrongType.Value)
-	case errors.As(err, &field):
-		fault, _, _ := strings.Cut(field.Error(), " \"")
-		r.errorf(at.at(field.FieldPath()), "%s", fault)
-	default:
-		r.errorf(at, "%v", err)
+		fault, at := err.Error(), path("")
+		var field strictjson.FieldError
+		if errors.As(err, &field) {
+			at = path(field.FieldPath())
+			fault, _, _ = strings.Cut(fault, " \"") // the path again
+		}
+		r.errorf(at, "%s", fault)
 	}
 }
 
@@ -173,7 +166,8 @@ func decodeMessage(r *report, at path, m proto.Message, raw json.RawMessage, str
 			r.errorf(at, "%v", err)
 			return
 		}
-		if unknownFields(r, at, m.ProtoReflect().Descriptor(), fields) > 0 {
+		before := len(r.problems)
+		if r.message(at, m.ProtoReflect().Descriptor(), fields); len(r.problems) > before {
 			return
 		}
 	}

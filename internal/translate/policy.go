@@ -38,6 +38,7 @@ func (v *view) computePolicy(namespace, name string) {
 		Namespace: namespace,
 		Name:      name,
 		Targets:   targets,
+		DryRun:    dryRun(p, r),
 		Rejected:  e.rejected,
 	}
 	if e.rejected == "" {
@@ -49,19 +50,24 @@ func (v *view) computePolicy(namespace, name string) {
 func fillPolicy(out *waypointv1.AuthorizationPolicy, p *securityv1.AuthorizationPolicy, r *report) {
 	out.Action = waypointv1.AuthorizationPolicy_Action(p.Spec.Action)
 	out.Provider = p.Spec.GetProvider().GetName()
-	if text, ok := p.Annotations[annotationDryRun]; ok {
-		dry, err := strconv.ParseBool(text)
-		if err != nil {
-			r.warnf(path("metadata.annotations").key(annotationDryRun), "must be true or false, got %q; the policy is enforced", text)
-		}
-		out.DryRun = dry
-	}
 	if p.Spec.Action == securityapi.AuthorizationPolicy_CUSTOM {
 		r.errorf("spec.action", "external authorization is not supported; requests that match the rules are denied")
 	}
 	for i, rule := range p.Spec.Rules {
 		out.Rules = append(out.Rules, policyRule(path("spec.rules").index(i), rule, p.Namespace, r))
 	}
+}
+
+func dryRun(p *securityv1.AuthorizationPolicy, r *report) bool {
+	text, ok := p.Annotations[annotationDryRun]
+	if !ok {
+		return false
+	}
+	dry, err := strconv.ParseBool(text)
+	if err != nil {
+		r.warnf(path("metadata.annotations").key(annotationDryRun), "must be true or false, got %q; the policy is enforced", text)
+	}
+	return dry
 }
 
 // policyTargets resolves what a policy is attached to, as far as we front it. A rejected policy whose targets cannot be

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"strconv"
-	"strings"
 )
 
 // Key names one Kubernetes object. Our kinds differ in name, so the API group is not part of it.
@@ -54,20 +53,18 @@ type Problem struct {
 }
 
 // String is the problem on one line, without the severity.
-func (p Problem) String() string {
-	var b strings.Builder
-	b.WriteString(p.Object.String())
-	b.WriteString(": ")
+func (p Problem) String() string { return p.Object.String() + ": " + p.text() }
+
+// text is the problem without its object.
+func (p Problem) text() string {
+	text := p.Fault
 	if p.Field != "" {
-		b.WriteString(p.Field)
-		b.WriteString(": ")
+		text = p.Field + ": " + text
 	}
-	b.WriteString(p.Fault)
 	if p.Cure != "" {
-		b.WriteString("; ")
-		b.WriteString(p.Cure)
+		text += "; " + p.Cure
 	}
-	return b.String()
+	return text
 }
 
 // compareProblems orders by object, errors first, then by field and text.

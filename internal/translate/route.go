@@ -69,7 +69,7 @@ func parentOf(ref gatewayv1.ParentReference, namespace string) parentRef {
 
 // fact is what routes of a kind with this parent are filed under.
 func (p parentRef) fact(routeKind string) fact {
-	return fact{factRoute, p.namespace, p.kind + "/" + p.name, routeKind}
+	return fact{kind: factRoute, namespace: p.namespace, name: p.kind + "/" + p.name, value: routeKind}
 }
 
 func (t *Translator) routeFacts(key Key, refs []gatewayv1.ParentReference) []fact {
@@ -113,12 +113,15 @@ func (v *view) fillRoute(route *waypointv1.Route, obj Object, r *report) {
 	c := routeContext{view: v, report: r, route: route, granted: v.needsGrant(route)}
 	switch obj := obj.(type) {
 	case *gatewayv1.HTTPRoute:
-		route.Hostnames = hostnames(obj.Spec.Hostnames)
+		route.Hostnames = c.hostnames(obj.Spec.Hostnames)
 		for i, rule := range obj.Spec.Rules {
 			route.Rules = append(route.Rules, c.httpRule(path("spec.rules").index(i), rule))
 		}
+		if len(route.Rules) == 0 { // the API's default: one rule that matches everything and has no backend
+			route.Rules = []*waypointv1.RouteRule{{}}
+		}
 	case *gatewayv1.GRPCRoute:
-		route.Hostnames = hostnames(obj.Spec.Hostnames)
+		route.Hostnames = c.hostnames(obj.Spec.Hostnames)
 		for i, rule := range obj.Spec.Rules {
 			route.Rules = append(route.Rules, c.grpcRule(path("spec.rules").index(i), rule))
 		}
@@ -127,19 +130,19 @@ func (v *view) fillRoute(route *waypointv1.Route, obj Object, r *report) {
 			route.Rules = append(route.Rules, c.streamRule(path("spec.rules").index(i), rule.Name, rule.BackendRefs))
 		}
 	case *gatewayv1.TLSRoute:
-		route.Hostnames = hostnames(obj.Spec.Hostnames)
+		route.Hostnames = texts(obj.Spec.Hostnames)
 		for i, rule := range obj.Spec.Rules {
 			route.Rules = append(route.Rules, c.streamRule(path("spec.rules").index(i), rule.Name, rule.BackendRefs))
 		}
 	}
 }
 
-func hostnames(from []gatewayv1.Hostname) []string {
-	out := make([]string, 0, len(from))
-	for _, h := range from {
-		out = append(out, string(h))
+// hostnames of an HTTP or gRPC route count under a gateway parent only (GEP-1294).
+func (c *routeContext) hostnames(from []gatewayv1.Hostname) []string {
+	if len(from) > 0 && !c.granted {
+		c.report.warnf("spec.hostnames", "a route on a Service sees every request for it; hostnames are ignored")
 	}
-	return out
+	return texts(from)
 }
 
 // needsGrant: backends in other namespaces need a ReferenceGrant under a gateway parent only (GEP-1294). A route with both
@@ -162,7 +165,7 @@ func (v *view) parents(e *entry, r *report) []*waypointv1.RouteParent {
 		case groupKind{groupCore, kindService}, groupKind{groupNetworking, kindServiceEntry}:
 			out = append(out, v.serviceParents(p, e.key, at, r)...)
 		default:
-			r.warnf(at.at("kind"), "a route is attached to a Service, ServiceEntry or Gateway, not to a %s", p.kind)
+			r.warnf(at.at("kind"), "must be Service, ServiceEntry or Gateway, got %q of group %q", p.kind, p.group)
 		}
 	}
 	return out
@@ -190,11 +193,10 @@ func (v *view) acceptsRoute(p parentRef, route Key, at path, r *report) bool {
 		}
 	}
 	if !named {
-		r.errorf(at, "Gateway %s/%s has no listener with that port or sectionName; its listener is on port %d", p.namespace, p.name,
-			hbonePort)
+		r.errorf(at, "Gateway %s/%s has no listener with that port or sectionName", p.namespace, p.name)
 		return false
 	}
-	r.errorf(at, "the listener of Gateway %s/%s does not allow a %s from namespace %s (allowedRoutes)", p.namespace, p.name,
+	r.errorf(at, "the listener of Gateway %s/%s does not allow %ss from namespace %s (allowedRoutes)", p.namespace, p.name,
 		route.Kind, route.Namespace)
 	return false
 }
@@ -222,12 +224,12 @@ func (v *view) serviceParents(p parentRef, route Key, at path, r *report) []*way
 	if !v.attached(e.obj, true) {
 		return nil
 	}
-	ports, ok := v.parentPorts(p, e.obj, at, r)
+	port, ok := parentPort(p, e.obj, at, r)
 	if !ok {
 		return nil
 	}
 	var out []*waypointv1.RouteParent
-	for _, port := range v.withoutOutranked(ports, p, route, e.obj, at, r) {
+	for _, port := range v.withoutOutranked(port, p, route, e.obj, at, r) {
 		for _, host := range v.hostsOf(e.obj) {
 			ref := &waypointv1.ServiceRef{Namespace: p.namespace, Hostname: host}
 			out = append(out, &waypointv1.RouteParent{Target: &waypointv1.RouteParent_Service{Service: ref}, Port: port})
@@ -236,14 +238,14 @@ func (v *view) serviceParents(p parentRef, route Key, at path, r *report) []*way
 	return out
 }
 
-// parentPorts gives the one port that a parentRef names by number or section, or 0 for all.
-func (v *view) parentPorts(p parentRef, obj Object, at path, r *report) (port uint32, ok bool) {
+// parentPort gives the one port that a parentRef names by number or section, or 0 for all.
+func parentPort(p parentRef, obj Object, at path, r *report) (port uint32, ok bool) {
 	if p.port == 0 && p.section == "" {
 		return 0, true
 	}
 	for _, sp := range portsOf(obj) {
 		if (p.port == 0 || p.port == sp.number) && (p.section == "" || p.section == sp.name) {
-			v.warnProtocol(sp, at, r)
+			warnProtocol(sp, at, r)
 			return sp.number, true
 		}
 	}
@@ -251,12 +253,23 @@ func (v *view) parentPorts(p parentRef, obj Object, at path, r *report) (port ui
 	return 0, false
 }
 
-// warnProtocol tells of a route whose port is declared to speak something that it cannot see.
-func (v *view) warnProtocol(port declaredPort, at path, r *report) {
-	http := r.object.Kind == kindHTTPRoute || r.object.Kind == kindGRPCRoute
-	if http && (port.protocol == workload.AppProtocol_TCP || port.protocol == workload.AppProtocol_TLS) {
-		r.warnf(at.at("port"), "port %d is declared as %s, so requests in it are not seen and the route does nothing there",
-			port.number, port.protocol)
+// carries tells whether routes of a kind see what a port of a protocol carries.
+func carries(routeKind string, p workload.AppProtocol) bool {
+	switch p {
+	case workload.AppProtocol_HTTP11, workload.AppProtocol_HTTP2, workload.AppProtocol_GRPC:
+		return routeKind == kindHTTPRoute || routeKind == kindGRPCRoute
+	case workload.AppProtocol_TLS:
+		return routeKind == kindTLSRoute || routeKind == kindTCPRoute
+	case workload.AppProtocol_TCP:
+		return routeKind == kindTCPRoute
+	}
+	return true
+}
+
+// warnProtocol tells of a route on a port that is declared to carry something it cannot see.
+func warnProtocol(port declaredPort, at path, r *report) {
+	if !carries(r.object.Kind, port.protocol) {
+		r.warnf(at, "port %d is declared as %s, so %ss do nothing there", port.number, port.protocol, r.object.Kind)
 	}
 }
 
@@ -272,8 +285,8 @@ func (v *view) withoutOutranked(port uint32, p parentRef, route Key, obj Object,
 		if port != 0 && port != sp.number {
 			continue
 		}
-		if by, ok := cmpTaken(taken, sp); ok {
-			r.errorf(at, "port %d is already served by %s; a %s is ignored beside it", sp.number, by, route.Kind)
+		if by, ok := takenBy(taken, sp); ok {
+			r.errorf(at, "port %d is routed by %s already, beside which %ss are ignored", sp.number, by, route.Kind)
 			continue
 		}
 		left = append(left, sp.number)
@@ -287,10 +300,14 @@ type takenPort struct {
 	by  Key
 }
 
+// takenPorts looks among the routes of the same namespace: those of another one are for other clients.
 func (v *view) takenPorts(p parentRef, route Key) []takenPort {
 	var taken []takenPort
 	for _, kind := range outrankedBy[route.Kind] {
 		for _, e := range v.find(p.fact(kind)) {
+			if e.key.Namespace != route.Namespace {
+				continue
+			}
 			refs, _ := routeParents(e.obj)
 			for _, ref := range refs {
 				other := parentOf(ref, e.key.Namespace)
@@ -303,9 +320,10 @@ func (v *view) takenPorts(p parentRef, route Key) []takenPort {
 	return taken
 }
 
-func cmpTaken(taken []takenPort, port declaredPort) (Key, bool) {
+func takenBy(taken []takenPort, port declaredPort) (Key, bool) {
 	for _, t := range taken {
-		if (t.ref.port == 0 || t.ref.port == port.number) && (t.ref.section == "" || t.ref.section == port.name) {
+		if (t.ref.port == 0 || t.ref.port == port.number) && (t.ref.section == "" || t.ref.section == port.name) &&
+			carries(t.by.Kind, port.protocol) {
 			return t.by, true
 		}
 	}

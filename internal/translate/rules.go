@@ -217,7 +217,7 @@ func (c *routeContext) resolve(ref gatewayv1.BackendObjectReference) (service *w
 
 func (c *routeContext) backendService(namespace, name string) (Object, string) {
 	if namespace != c.route.Namespace && c.granted && !c.isGranted(namespace, name) {
-		return nil, fmt.Sprintf("no ReferenceGrant in namespace %s lets a %s of namespace %s use Service %s", namespace,
+		return nil, fmt.Sprintf("no ReferenceGrant in namespace %s lets %ss of namespace %s use Service %s", namespace,
 			c.route.Kind.KindName(), c.route.Namespace, name)
 	}
 	e := c.get(kindService, namespace, name)

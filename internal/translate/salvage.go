@@ -3,7 +3,6 @@ package translate
 import (
 	"encoding/json"
 
-	"google.golang.org/protobuf/reflect/protoreflect"
 	typeapi "istio.io/api/type/v1beta1"
 	securityv1 "istio.io/client-go/pkg/apis/security/v1"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
@@ -15,36 +14,69 @@ func salvage(k *Kind, key Key, problems []Problem, js []byte) *Rejected {
 	r := &Rejected{Key: key, Problems: problems, salvaged: k.new()}
 	var meta struct {
 		Metadata struct {
-			Labels map[string]string `json:"labels"`
+			Labels      map[string]string `json:"labels"`
+			Annotations map[string]string `json:"annotations"`
 		} `json:"metadata"`
 	}
 	if json.Unmarshal(js, &meta) == nil {
 		r.salvaged.SetLabels(meta.Metadata.Labels)
+		r.salvaged.SetAnnotations(meta.Metadata.Annotations)
 	}
 	r.salvaged.SetNamespace(key.Namespace)
 	r.salvaged.SetName(key.Name)
-	var parents struct {
-		Spec struct {
-			ParentRefs []gatewayv1.ParentReference `json:"parentRefs"`
-		} `json:"spec"`
-	}
 	switch obj := r.salvaged.(type) {
 	case *gatewayv1.HTTPRoute:
-		r.blind = json.Unmarshal(js, &parents) != nil
-		obj.Spec.ParentRefs = parents.Spec.ParentRefs
+		obj.Spec.ParentRefs = salvageParents(js)
 	case *gatewayv1.GRPCRoute:
-		r.blind = json.Unmarshal(js, &parents) != nil
-		obj.Spec.ParentRefs = parents.Spec.ParentRefs
+		obj.Spec.ParentRefs = salvageParents(js)
 	case *gatewayv1.TCPRoute:
-		r.blind = json.Unmarshal(js, &parents) != nil
-		obj.Spec.ParentRefs = parents.Spec.ParentRefs
+		obj.Spec.ParentRefs = salvageParents(js)
 	case *gatewayv1.TLSRoute:
-		r.blind = json.Unmarshal(js, &parents) != nil
-		obj.Spec.ParentRefs = parents.Spec.ParentRefs
+		obj.Spec.ParentRefs = salvageParents(js)
 	case *securityv1.AuthorizationPolicy:
 		r.blind = !salvageTargets(obj, js)
 	}
 	return r
+}
+
+// salvagedParent is a parentRef of which port and section may be of any type: left out where they are of the wrong one,
+// they widen the reference to the whole parent.
+type salvagedParent struct {
+	Group       *gatewayv1.Group     `json:"group"`
+	Kind        *gatewayv1.Kind      `json:"kind"`
+	Namespace   *gatewayv1.Namespace `json:"namespace"`
+	Name        gatewayv1.ObjectName `json:"name"`
+	SectionName any                  `json:"sectionName"`
+	Port        any                  `json:"port"`
+}
+
+// salvageParents reads the parentRefs that name something.
+func salvageParents(js []byte) []gatewayv1.ParentReference {
+	var doc struct {
+		Spec struct {
+			ParentRefs []json.RawMessage `json:"parentRefs"`
+		} `json:"spec"`
+	}
+	if json.Unmarshal(js, &doc) != nil {
+		return nil
+	}
+	var refs []gatewayv1.ParentReference
+	for _, raw := range doc.Spec.ParentRefs {
+		var p salvagedParent
+		if json.Unmarshal(raw, &p) != nil || p.Name == "" {
+			continue
+		}
+		ref := gatewayv1.ParentReference{Group: p.Group, Kind: p.Kind, Namespace: p.Namespace, Name: p.Name}
+		if section, ok := p.SectionName.(string); ok {
+			ref.SectionName = (*gatewayv1.SectionName)(&section)
+		}
+		if number, ok := p.Port.(float64); ok && number >= 1 && number <= 65535 {
+			port := gatewayv1.PortNumber(number)
+			ref.Port = &port
+		}
+		refs = append(refs, ref)
+	}
+	return refs
 }
 
 // salvageTargets reads the targets of a policy; false if they cannot be known. A policy that has a selector, or of which
@@ -81,47 +113,4 @@ func salvageTargets(p *securityv1.AuthorizationPolicy, js []byte) bool {
 		}
 	}
 	return true
-}
-
-// unknownFields reports the fields of a JSON value that its message does not have, with their paths, and counts them.
-// protojson would name the first one only, and not where it is.
-func unknownFields(r *report, at path, m protoreflect.MessageDescriptor, value any) (n int) {
-	object, ok := value.(map[string]any)
-	if !ok || m.FullName().Parent() == "google.protobuf" {
-		return 0
-	}
-	for name, v := range object {
-		f := m.Fields().ByJSONName(name)
-		if f == nil {
-			f = m.Fields().ByTextName(name)
-		}
-		if f == nil {
-			r.errorf(at.at(name), "unknown field")
-			n++
-			continue
-		}
-		n += unknownInField(r, at.at(name), f, v)
-	}
-	return n
-}
-
-func unknownInField(r *report, at path, f protoreflect.FieldDescriptor, value any) (n int) {
-	switch {
-	case f.IsMap():
-		values, _ := value.(map[string]any)
-		for k, v := range values {
-			if f.MapValue().Message() != nil {
-				n += unknownFields(r, at.key(k), f.MapValue().Message(), v)
-			}
-		}
-	case f.Message() == nil:
-	case f.IsList():
-		values, _ := value.([]any)
-		for i, v := range values {
-			n += unknownFields(r, at.index(i), f.Message(), v)
-		}
-	default:
-		n = unknownFields(r, at, f.Message(), value)
-	}
-	return n
 }

@@ -42,7 +42,7 @@ func selectorFacts(namespace string, selector map[string]string) []fact {
 	if !ok {
 		return nil
 	}
-	return []fact{{factSelector, namespace, first, selector[first]}}
+	return []fact{{kind: factSelector, namespace: namespace, name: first, value: selector[first]}}
 }
 
 func firstLabel(selector map[string]string) (first string, ok bool) {

@@ -169,21 +169,21 @@ func (v *view) computeEntryEndpoints(namespace, name string) {
 	}
 	se := e.obj.(*networkingv1.ServiceEntry)
 	for _, ep := range se.Spec.Endpoints {
-		v.emitEndpoint(se, ep, v.liveHosts(se, se.Spec.Hosts))
+		v.emitEndpoint(se, ep, v.liveHosts(se))
 	}
 	dns := se.Spec.Resolution == networkingapi.ServiceEntry_DNS ||
 		se.Spec.Resolution == networkingapi.ServiceEntry_DNS_ROUND_ROBIN
 	if !dns || len(se.Spec.Endpoints) > 0 || se.Spec.WorkloadSelector != nil {
 		return
 	}
-	for _, host := range v.liveHosts(se, se.Spec.Hosts) {
+	for _, host := range v.liveHosts(se) {
 		v.emitEndpoint(se, &networkingapi.WorkloadEntry{Address: host}, []string{host})
 	}
 }
 
 // liveHosts leaves out hosts that a Kubernetes Service has, so that the entry adds no endpoints to it.
-func (v *view) liveHosts(se *networkingv1.ServiceEntry, hosts []string) []string {
-	return slices.DeleteFunc(slices.Clone(hosts), func(host string) bool {
+func (v *view) liveHosts(se *networkingv1.ServiceEntry) []string {
+	return slices.DeleteFunc(slices.Clone(se.Spec.Hosts), func(host string) bool {
 		return slices.ContainsFunc(v.find(fact{kind: factHost, namespace: se.Namespace, name: host}), func(e *entry) bool {
 			return e.key.Kind == kindService
 		})
@@ -250,11 +250,11 @@ func (v *view) computeWorkloadEntry(namespace, name string) {
 	for _, by := range v.selecting(namespace, labels) {
 		switch obj := by.obj.(type) {
 		case *corev1.Service:
-			if len(v.slicesOf(obj.Namespace, obj.Name)) == 0 {
+			if !v.hasSlices(obj) {
 				v.addPorts(w.Services, v.keyOfService(obj), machinePorts(obj, we.Spec.Ports))
 			}
 		case *networkingv1.ServiceEntry:
-			for _, host := range v.liveHosts(obj, obj.Spec.Hosts) {
+			for _, host := range v.liveHosts(obj) {
 				v.addPorts(w.Services, serviceKey{obj.Namespace, host}, entryPorts(obj, we.Spec.Ports))
 			}
 		}

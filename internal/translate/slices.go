@@ -41,6 +41,11 @@ func endpointFacts(namespace string, ep discoveryv1.Endpoint) []fact {
 	return facts
 }
 
+// hasSlices: a service with EndpointSlices has its endpoints from them alone.
+func (v *view) hasSlices(s *corev1.Service) bool {
+	return v.any(fact{kind: factSlicesOfService, namespace: s.Namespace, name: s.Name})
+}
+
 func podName(ep discoveryv1.Endpoint) string {
 	if ref := ep.TargetRef; ref != nil && ref.Kind == kindPod {
 		return ref.Name

@@ -14,6 +14,8 @@ type fact struct {
 	namespace string
 	name      string
 	value     string
+	// presence is set for the look of a unit that cares only whether there is something under the fact.
+	presence bool
 }
 
 type factKind uint8
@@ -38,9 +40,13 @@ const (
 	factRoute
 	// ReferenceGrants of the namespace.
 	factGrant
-	// Objects that carry istio.io/use-waypoint. Watched only for whether there are any.
+	// Objects that carry istio.io/use-waypoint.
 	factUsesWaypoint
 )
+
+func objectFact(key Key) fact {
+	return fact{kind: factObject, namespace: key.Namespace, name: key.Name, value: key.Kind}
+}
 
 // entry is one object as it was last set.
 type entry struct {
@@ -50,10 +56,8 @@ type entry struct {
 	rejected string
 	// blind: not even what the rejected object is attached to could be read.
 	blind bool
-	// faults of the version that was last set; obj is an older, good one if there are errors and rejected is empty.
-	faults []Problem
-	facts  []fact
-	units  []unit
+	facts []fact
+	units []unit
 }
 
 // unit is one output: what is computed, kept and computed again as a whole.
@@ -132,22 +136,26 @@ func (s *store) file(f fact, e *entry) {
 		under = map[Key]*entry{}
 		s.filed[f] = under
 	}
-	_, had := under[e.key]
-	under[e.key] = e
-	if f.kind != factUsesWaypoint || len(under) == 1 && !had {
-		s.touch(f)
+	if len(under) == 0 {
+		s.touch(f.anything())
 	}
+	under[e.key] = e
+	s.touch(f)
 }
 
 func (s *store) unfile(f fact, key Key) {
-	under := s.filed[f]
-	delete(under, key)
-	if len(under) == 0 {
+	delete(s.filed[f], key)
+	s.touch(f)
+	if len(s.filed[f]) == 0 {
 		delete(s.filed, f)
+		s.touch(f.anything())
 	}
-	if f.kind != factUsesWaypoint || len(under) == 0 {
-		s.touch(f)
-	}
+}
+
+// anything is the look under f that cares for presence only.
+func (f fact) anything() fact {
+	f.presence = true
+	return f
 }
 
 // touch marks every unit that looked under f.
@@ -228,7 +236,7 @@ type view struct {
 
 // get finds one object; nil if there is none.
 func (v *view) get(kind, namespace, name string) *entry {
-	v.reads[fact{factObject, namespace, name, kind}] = struct{}{}
+	v.reads[objectFact(Key{kind, namespace, name})] = struct{}{}
 	return v.store.objects[Key{kind, namespace, name}]
 }
 
@@ -244,9 +252,9 @@ func (v *view) find(f fact) []*entry {
 	return found
 }
 
-// any tells whether something is filed under f.
+// any tells whether something is filed under f. The unit is computed again only when that changes.
 func (v *view) any(f fact) bool {
-	v.reads[f] = struct{}{}
+	v.reads[f.anything()] = struct{}{}
 	return len(v.store.filed[f]) > 0
 }
 

@@ -9,6 +9,7 @@ import (
 	securityv1 "istio.io/client-go/pkg/apis/security/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/waypoint-mesh/waypoint/api"
 )
@@ -84,12 +85,12 @@ func New(o Options) *Translator {
 // refused: the last good version stays or, without one, it fails closed. What was wrong is in the next Changes.
 func (t *Translator) Set(obj Object) {
 	key := KeyOf(obj)
-	t.put(&entry{key: key, obj: obj, faults: validate(key, obj)})
+	t.put(&entry{key: key, obj: obj}, validate(key, obj))
 }
 
 // Reject tells of an object that could not be decoded; it is treated as one that is not valid.
 func (t *Translator) Reject(r *Rejected) {
-	t.put(&entry{key: r.Key, obj: r.salvaged, blind: r.blind, faults: r.Problems})
+	t.put(&entry{key: r.Key, obj: r.salvaged, blind: r.blind}, r.Problems)
 }
 
 // Delete removes an object; it does nothing if there is none.
@@ -102,15 +103,14 @@ func (t *Translator) Delete(key Key) {
 	t.setProblems(key, unit{}, nil)
 }
 
-func (t *Translator) put(e *entry) {
+func (t *Translator) put(e *entry, faults []Problem) {
 	old := t.store.objects[e.key]
-	t.setProblems(e.key, unit{}, e.faults)
-	if i := slices.IndexFunc(e.faults, isError); i >= 0 {
+	t.setProblems(e.key, unit{}, faults)
+	if i := slices.IndexFunc(faults, isError); i >= 0 {
 		if old != nil && old.rejected == "" {
-			old.faults = e.faults
-			return
+			return // the last good version stays
 		}
-		e.rejected = e.faults[i].String()
+		e.rejected = faults[i].text()
 	}
 	e.facts = t.facts(e)
 	e.units = t.unitsOf(e)
@@ -215,7 +215,7 @@ func (t *Translator) AllProblems() []Problem {
 
 // facts are what e is found by. A rejected object is found by its name and by what it is attached to, no more.
 func (t *Translator) facts(e *entry) []fact {
-	facts := []fact{{factObject, e.key.Namespace, e.key.Name, e.key.Kind}}
+	facts := []fact{objectFact(e.key)}
 	if e.obj.GetLabels()[labelUseWaypoint] != "" {
 		facts = append(facts, fact{kind: factUsesWaypoint})
 	}
@@ -226,6 +226,8 @@ func (t *Translator) facts(e *entry) []fact {
 		return facts
 	}
 	switch obj := e.obj.(type) {
+	case *gatewayv1.ReferenceGrant:
+		facts = append(facts, fact{kind: factGrant, namespace: obj.Namespace})
 	case *corev1.Pod:
 		facts = append(facts, podFacts(obj)...)
 	case *corev1.Service:
@@ -236,9 +238,6 @@ func (t *Translator) facts(e *entry) []fact {
 		facts = append(facts, serviceEntryFacts(obj)...)
 	case *networkingv1.WorkloadEntry:
 		facts = append(facts, labelFacts(obj.Namespace, workloadEntryLabels(obj))...)
-	}
-	if e.key.Kind == kindReferenceGrant {
-		facts = append(facts, fact{kind: factGrant, namespace: e.key.Namespace})
 	}
 	return facts
 }

@@ -267,8 +267,8 @@ func (r *report) retry(at path, retry *gatewayv1.HTTPRouteRetry) {
 		return
 	}
 	r.duration(at.at("backoff"), retry.Backoff)
-	if retry.Attempts != nil && *retry.Attempts < 0 {
-		r.errorf(at.at("attempts"), "must not be negative, got %d", *retry.Attempts)
+	if retry.Attempts != nil {
+		r.within(at.at("attempts"), int64(*retry.Attempts), 0, 1<<31-1)
 	}
 	for i, code := range retry.Codes {
 		r.within(at.at("codes").index(i), int64(code), 400, 599)

@@ -33,7 +33,7 @@ func podFacts(p *corev1.Pod) []fact {
 func labelFacts(namespace string, labels map[string]string) []fact {
 	facts := make([]fact, 0, len(labels))
 	for k, value := range labels {
-		facts = append(facts, fact{factLabel, namespace, k, value})
+		facts = append(facts, fact{kind: factLabel, namespace: namespace, name: k, value: value})
 	}
 	return facts
 }
@@ -176,11 +176,11 @@ func (v *view) servicesOfPod(p *corev1.Pod, addrs []netip.Addr) map[string]*work
 	for _, e := range v.selecting(p.Namespace, p.Labels) {
 		switch obj := e.obj.(type) {
 		case *corev1.Service:
-			if len(v.slicesOf(obj.Namespace, obj.Name)) == 0 {
+			if !v.hasSlices(obj) {
 				v.addPorts(out, v.keyOfService(obj), podPorts(obj, p))
 			}
 		case *networkingv1.ServiceEntry:
-			for _, host := range obj.Spec.Hosts {
+			for _, host := range v.liveHosts(obj) {
 				v.addPorts(out, serviceKey{obj.Namespace, host}, entryPorts(obj, nil))
 			}
 		}
@@ -201,7 +201,7 @@ func (v *view) addPorts(to map[string]*workload.PortList, service serviceKey, po
 func (v *view) selecting(namespace string, labels map[string]string) []*entry {
 	var found []*entry
 	for _, k := range slices.Sorted(maps.Keys(labels)) {
-		for _, e := range v.find(fact{factSelector, namespace, k, labels[k]}) {
+		for _, e := range v.find(fact{kind: factSelector, namespace: namespace, name: k, value: labels[k]}) {
 			if selects(selectorOf(e.obj), labels) {
 				found = append(found, e)
 			}
