@@ -72,6 +72,7 @@ func TestTextLine(t *testing.T) {
 func TestJSONLine(t *testing.T) {
 	f := request()
 	f.Flags, f.UserAgent, f.Retries = flow.UpstreamReset, "a\"b\\c\nd\x00é\u202e\xff", 2
+	f.DryRun = []flow.DryRun{{Policy: "bookinfo/stricter"}, {Policy: "bookinfo/other", Allowed: true}}
 	want := map[string]any{
 		"start_time": "2026-08-22T12:34:56.789Z", "method": "GET", "path": "/reviews/7?full=1", "protocol": "HTTP/1.1",
 		"response_code": 200., "response_flags": "UR", "response_code_details": "via_upstream", "connection_termination_details": nil,
@@ -82,7 +83,7 @@ func TestJSONLine(t *testing.T) {
 		"requested_server_name": nil, "route_name": "bookinfo/reviews/0",
 		"source_principal": "spiffe://cluster.local/ns/clients/sa/curl", "trace_id": "0af7651916cd43dd8448eb211c80319c", "policy": nil,
 		"destination_service": "reviews.bookinfo.svc.cluster.local", "source_workload": "curl", "destination_workload": "reviews-v2",
-		"grpc_status": nil, "retries": 2.,
+		"grpc_status": nil, "retries": 2., "dry_run": "bookinfo/stricter=denied,bookinfo/other=allowed",
 	}
 	line := jsonLine(f)
 	var got map[string]any

@@ -116,6 +116,9 @@ var jsonFields = []field{
 	{"destination_workload", bare, "name of the endpoint's workload", func(f *flow.Flow, _ *scratch) value { return nameOf(f.Destination) }},
 	{"grpc_status", bare, "grpc-status of the response", func(f *flow.Flow, _ *scratch) value { return value{text: f.GRPCStatus} }},
 	{"retries", number, "further attempts", func(f *flow.Flow, _ *scratch) value { return value{number: int64(f.Retries)} }},
+	{"dry_run", bare, "what policies that are only tried would have decided: NAMESPACE/NAME=allowed or =denied, joined by commas", func(f *flow.Flow, s *scratch) value {
+		return s.use(appendDryRun(s.value[:0], f.DryRun))
+	}},
 }
 
 func detailsOf(f *flow.Flow, applies bool) value {
@@ -161,4 +164,19 @@ func appendCluster(b []byte, f *flow.Flow) []byte {
 		b = append(b, "|http|"...)
 	}
 	return append(b, f.Service.Host...)
+}
+
+func appendDryRun(b []byte, verdicts []flow.DryRun) []byte {
+	for i, v := range verdicts {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, v.Policy...)
+		if v.Allowed {
+			b = append(b, "=allowed"...)
+		} else {
+			b = append(b, "=denied"...)
+		}
+	}
+	return b
 }

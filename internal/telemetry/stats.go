@@ -250,9 +250,3 @@ func (f *family) constant(v float64, labelValues ...string) prometheus.Metric {
 	}
 	return prometheus.MustNewConstMetric(f.desc, t, v, labelValues...)
 }
-
-// LiveStats is of the live view.
-type LiveStats struct {
-	Watchers int
-	Dropped  uint64
-}
