@@ -1,0 +1,508 @@
+package wire
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"math/big"
+	"net"
+	"net/netip"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/waypoint-mesh/waypoint/internal/task"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const patience = 20 * time.Second
+
+var testConfig = sync.OnceValue(func() *tls.Config {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		panic(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		panic(err)
+	}
+	return &tls.Config{
+		Certificates:           []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
+		InsecureSkipVerify:     true,
+		SessionTicketsDisabled: true,
+	}
+})
+
+func newScheduler(t testing.TB) *task.Scheduler {
+	s := task.NewScheduler(task.Coroutines)
+	t.Cleanup(s.Close)
+	return s
+}
+
+// sockets returns the two ends of a TCP connection.
+func sockets(t testing.TB) (a, b *net.TCPConn) {
+	t.Helper()
+	l, err := Listen(context.Background(), "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	a, err = DialTCP(context.Background(), l.Addr().(*net.TCPAddr).AddrPort())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err = l.AcceptTCP()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { a.Close(); b.Close() })
+	return a, b
+}
+
+// overTLS returns a Conn and a plain crypto/tls client as its peer.
+func overTLS(t testing.TB, o Options) (*Conn, *tls.Conn) {
+	t.Helper()
+	a, b := sockets(t)
+	peer := tls.Client(a, testConfig())
+	done := make(chan error, 1)
+	go func() { done <- peer.Handshake() }()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	c, err := Server(ctx, newScheduler(t), b, testConfig(), NewHandshakes(1), o)
+	if err := errors.Join(err, <-done); err != nil {
+		t.Fatal(err)
+	}
+	return c, peer
+}
+
+func overTCP(t testing.TB, o Options) (*Conn, *net.TCPConn) {
+	t.Helper()
+	a, b := sockets(t)
+	c, err := Plain(newScheduler(t), b, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, a
+}
+
+// collector records what a reader delivers.
+type collector struct {
+	mu   sync.Mutex
+	cond *sync.Cond
+	data []byte
+	err  error
+	done chan struct{}
+	then func(b *task.Batch, p []byte) error
+}
+
+func serve(t testing.TB, c *Conn) *collector {
+	r := newCollector()
+	r.serve(t, c)
+	return r
+}
+
+func newCollector() *collector {
+	r := &collector{done: make(chan struct{})}
+	r.cond = sync.NewCond(&r.mu)
+	return r
+}
+
+func (r *collector) serve(t testing.TB, c *Conn) {
+	left := make(chan struct{})
+	go func() { c.Serve(r); close(left) }()
+	t.Cleanup(func() {
+		c.sched.Turn(func(b *task.Batch) { c.Abort(b, nil) })
+		select {
+		case <-left:
+		case <-time.After(patience):
+			t.Error("the reader did not leave after an abort")
+		}
+	})
+}
+
+func (r *collector) Receive(b *task.Batch, p []byte) error {
+	r.mu.Lock()
+	r.data = append(r.data, p...)
+	r.cond.Broadcast()
+	r.mu.Unlock()
+	if r.then != nil {
+		return r.then(b, p)
+	}
+	return nil
+}
+
+func (r *collector) Closed(_ *task.Batch, err error) {
+	r.mu.Lock()
+	r.err = err
+	r.mu.Unlock()
+	close(r.done)
+}
+
+// closed waits for the end of reading and returns its reason.
+func (r *collector) closed(t testing.TB) error {
+	t.Helper()
+	select {
+	case <-r.done:
+		return r.err
+	case <-time.After(patience):
+		t.Fatal("the reader was not told of the end")
+		return nil
+	}
+}
+
+func (r *collector) wait(n int) []byte {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for len(r.data) < n {
+		r.cond.Wait()
+	}
+	return r.data
+}
+
+// signal is a Waker for goroutines.
+type signal chan struct{}
+
+func (s signal) Wake(*task.Batch) {
+	select {
+	case s <- struct{}{}:
+	default:
+	}
+}
+
+// writeAll writes p in turns, waiting for space.
+func writeAll(t testing.TB, c *Conn, p []byte) error {
+	wake := make(signal, 1)
+	c.SetWaker(wake)
+	for len(p) > 0 {
+		var n int
+		var err error
+		c.sched.Turn(func(b *task.Batch) { n, err = c.Write(b, p) })
+		if err != nil {
+			return err
+		}
+		p = p[n:]
+		if len(p) > 0 {
+			select {
+			case <-wake:
+			case <-time.After(patience):
+				return errors.New("a writer was not woken")
+			}
+		}
+	}
+	return nil
+}
+
+func closeWrite(t testing.TB, c *Conn) {
+	t.Helper()
+	c.sched.Turn(func(b *task.Batch) {
+		if err := c.CloseWrite(b); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func payload(n int) []byte {
+	p := make([]byte, n)
+	for i := range p {
+		p[i] = byte(i * 7 >> (i % 3))
+	}
+	return p
+}
+
+// Both peers write more than all buffers hold before either reads: nothing may
+// block the reader.
+func TestHugeWritesBothWays(t *testing.T) {
+	want := payload(8 << 20)
+	run := func(t *testing.T, c *Conn, peer net.Conn, peerEnd func() error) {
+		r := serve(t, c)
+		done := make(chan error, 2)
+		go func() {
+			_, err := peer.Write(want)
+			done <- errors.Join(err, peerEnd())
+		}()
+		go func() {
+			err := writeAll(t, c, want)
+			closeWrite(t, c)
+			done <- err
+		}()
+		got, err := io.ReadAll(peer)
+		if err := errors.Join(err, <-done, <-done); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.closed(t); err != io.EOF {
+			t.Errorf("the reader ended with %v", err)
+		}
+		if !bytes.Equal(got, want) || !bytes.Equal(r.wait(len(want)), want) {
+			t.Error("bytes were lost or changed")
+		}
+	}
+	t.Run("TCP", func(t *testing.T) {
+		c, peer := overTCP(t, Options{})
+		run(t, c, peer, peer.CloseWrite)
+	})
+	t.Run("TLS", func(t *testing.T) {
+		c, peer := overTLS(t, Options{})
+		run(t, c, peer, peer.CloseWrite)
+	})
+}
+
+// Readiness is told on edges: a FIN that comes with data must not be missed, nor
+// one that is there before the reader is.
+func TestFINWithData(t *testing.T) {
+	for _, hinted := range []bool{true, false} {
+		for range 50 {
+			c, peer := overTCP(t, Options{})
+			c.rd.hint.on = c.rd.hint.on && hinted
+			if _, err := peer.Write([]byte("last words")); err != nil {
+				t.Fatal(err)
+			}
+			peer.CloseWrite()
+			r := serve(t, c)
+			if err := r.closed(t); err != io.EOF || string(r.data) != "last words" {
+				t.Fatalf("got %q, %v", r.data, err)
+			}
+		}
+	}
+	t.Run("later", func(t *testing.T) {
+		c, peer := overTCP(t, Options{})
+		r := serve(t, c)
+		for i := range 20 {
+			peer.Write([]byte("x"))
+			r.wait(i + 1)
+		}
+		peer.CloseWrite()
+		if err := r.closed(t); err != io.EOF {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func TestHalfClose(t *testing.T) {
+	for name, open := range map[string]func(t *testing.T) (*Conn, halfCloser){
+		"TCP": func(t *testing.T) (*Conn, halfCloser) { c, p := overTCP(t, Options{}); return c, p },
+		"TLS": func(t *testing.T) (*Conn, halfCloser) { c, p := overTLS(t, Options{}); return c, p },
+	} {
+		t.Run(name+", the peer first", func(t *testing.T) {
+			c, peer := open(t)
+			r := serve(t, c)
+			peer.CloseWrite()
+			if err := r.closed(t); err != io.EOF {
+				t.Fatal(err)
+			}
+			want := payload(1 << 20)
+			go func() {
+				if err := writeAll(t, c, want); err != nil {
+					t.Error(err)
+				}
+				closeWrite(t, c)
+			}()
+			if got, err := io.ReadAll(peer); err != nil || !bytes.Equal(got, want) {
+				t.Errorf("%d bytes of %d, %v", len(got), len(want), err)
+			}
+		})
+		t.Run(name+", we first", func(t *testing.T) {
+			c, peer := open(t)
+			r := serve(t, c)
+			closeWrite(t, c)
+			if got, err := io.ReadAll(peer); err != nil || len(got) != 0 {
+				t.Fatalf("%q, %v", got, err)
+			}
+			want := payload(1 << 20)
+			if _, err := peer.Write(want); err != nil {
+				t.Fatal(err)
+			}
+			peer.CloseWrite()
+			if err := r.closed(t); err != io.EOF || !bytes.Equal(r.data, want) {
+				t.Errorf("%d bytes of %d, %v", len(r.data), len(want), err)
+			}
+			c.sched.Turn(func(b *task.Batch) {
+				if _, err := c.Write(b, []byte("x")); err == nil {
+					t.Error("a write after CloseWrite has no error")
+				}
+			})
+		})
+	}
+}
+
+type halfCloser interface {
+	net.Conn
+	CloseWrite() error
+}
+
+func TestAbortResets(t *testing.T) {
+	c, peer := overTCP(t, Options{})
+	r := serve(t, c)
+	why := errors.New("policy changed")
+	c.sched.Turn(func(b *task.Batch) { c.Abort(b, why) })
+	if err := r.closed(t); err != why {
+		t.Errorf("the receiver got %v, want the cause", err)
+	}
+	if _, err := peer.Read(make([]byte, 1)); err == nil || err == io.EOF {
+		t.Errorf("the peer read %v, want a reset", err)
+	}
+	c.sched.Turn(func(b *task.Batch) {
+		if _, err := c.Write(b, []byte("x")); err != why {
+			t.Errorf("a write gives %v, want the cause", err)
+		}
+	})
+}
+
+// An abort from within the reader's own turn, and of a peer's connection from
+// another's, must not wait for itself.
+func TestAbortInsideATurn(t *testing.T) {
+	one, peerOne := overTCP(t, Options{})
+	two, peerTwo := overTCP(t, Options{})
+	meet := new(sync.WaitGroup)
+	meet.Add(2)
+	cross := func(self, other *Conn) *collector {
+		r := newCollector()
+		r.then = func(b *task.Batch, _ []byte) error {
+			meet.Done()
+			meet.Wait() // both are inside their read callback now
+			other.Abort(b, nil)
+			self.Abort(b, nil)
+			return nil
+		}
+		return r
+	}
+	a, b := cross(one, two), cross(two, one)
+	a.serve(t, one)
+	b.serve(t, two)
+	peerOne.Write([]byte("x"))
+	peerTwo.Write([]byte("x"))
+	a.closed(t)
+	b.closed(t)
+}
+
+func TestPeerReset(t *testing.T) {
+	c, peer := overTCP(t, Options{})
+	r := serve(t, c)
+	peer.SetLinger(0)
+	peer.Close()
+	if err := r.closed(t); err == nil || err == io.EOF {
+		t.Errorf("got %v, want a reset", err)
+	}
+}
+
+// What is queued for a peer that does not read is bounded, and it is cut after
+// the write timeout.
+func TestStalledPeer(t *testing.T) {
+	c, _ := overTLS(t, Options{WriteTimeout: 300 * time.Millisecond})
+	r := serve(t, c)
+	chunk := payload(100 << 10)
+	wake := make(signal, 1)
+	c.SetWaker(wake)
+	full := false
+	for total := 0; !full; {
+		c.sched.Turn(func(b *task.Batch) {
+			n, err := c.Write(b, chunk)
+			if err != nil {
+				t.Fatal(err)
+			}
+			total += n
+			full = n < len(chunk)
+		})
+		if queued := waiting(c); queued > highWater+4<<10 {
+			t.Fatalf("%d bytes wait, more than the bound", queued)
+		}
+		if total > 64<<20 {
+			t.Fatal("Write never refused anything")
+		}
+	}
+	if err := r.closed(t); !errors.Is(err, ErrWriteTimeout) {
+		t.Errorf("got %v, want ErrWriteTimeout", err)
+	}
+	select {
+	case <-wake:
+	case <-time.After(patience):
+		t.Error("the writer was not told")
+	}
+}
+
+// After an error of the receiver, what was said last reaches the peer although
+// it goes on sending.
+func TestFarewell(t *testing.T) {
+	c, peer := overTCP(t, Options{})
+	r := newCollector()
+	bad := errors.New("not my protocol")
+	r.then = func(b *task.Batch, _ []byte) error {
+		if _, err := c.Write(b, []byte("go away")); err != nil {
+			t.Error(err)
+		}
+		if err := c.CloseWrite(b); err != nil {
+			t.Error(err)
+		}
+		return bad
+	}
+	r.serve(t, c)
+	if _, err := peer.Write(payload(300 << 10)); err != nil {
+		t.Fatal(err)
+	}
+	got, err := io.ReadAll(peer)
+	if err != nil || string(got) != "go away" {
+		t.Errorf("the peer got %q, %v", got, err)
+	}
+	if err := r.closed(t); err != bad {
+		t.Errorf("the receiver's end is %v", err)
+	}
+}
+
+func TestHandshakeTimeout(t *testing.T) {
+	_, b := sockets(t)
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	limit := NewHandshakes(1)
+	if _, err := Server(ctx, newScheduler(t), b, testConfig(), limit, Options{}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+	if len(limit.slots) != 0 {
+		t.Error("the slot was not given back")
+	}
+}
+
+// A peer that says nothing holds no slot of the limit.
+func TestSilentPeerDoesNotBlockHandshakes(t *testing.T) {
+	limit := NewHandshakes(1)
+	_, silent := sockets(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	over := make(chan error, 1)
+	go func() {
+		_, err := Server(ctx, task.NewScheduler(task.Coroutines), silent, testConfig(), limit, Options{})
+		over <- err
+	}()
+	a, b := sockets(t)
+	done := make(chan error, 1)
+	go func() { done <- tls.Client(a, testConfig()).Handshake() }()
+	in, stop := context.WithTimeout(context.Background(), patience)
+	defer stop()
+	if _, err := Server(in, newScheduler(t), b, testConfig(), limit, Options{}); err != nil {
+		t.Error(err)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	cancel()
+	if err := <-over; !errors.Is(err, context.Canceled) {
+		t.Errorf("the silent one ended with %v", err)
+	}
+}
+
+func TestAddresses(t *testing.T) {
+	c, peer := overTCP(t, Options{})
+	if got := c.RemoteAddr(); got != netip.MustParseAddrPort(peer.LocalAddr().String()) {
+		t.Errorf("RemoteAddr = %v", got)
+	}
+	if got := c.LocalAddr(); got != netip.MustParseAddrPort(peer.RemoteAddr().String()) {
+		t.Errorf("LocalAddr = %v", got)
+	}
+}
