@@ -63,22 +63,22 @@ func (c *Conn) peerGoAway(last uint32, why *ConnError) {
 			}
 		}
 	}
-	if why.Code != NoError {
-		c.goAway = why
-	}
+	c.goAway = why
 	c.endIfIdle()
 }
 
-// endIfIdle ends a connection that takes no streams and has none.
+// endIfIdle ends a connection that takes no streams and has none. After Drain
+// alone a server still takes some, unless the client has said goodbye.
 func (c *Conn) endIfIdle() {
-	if !c.draining || len(c.streams) > 0 || c.closing || c.dead || !c.client && !c.final && c.goAway == nil {
+	if !c.draining || len(c.streams) > 0 || c.closing || c.dead {
 		return
 	}
-	var err error = &ConnError{Code: NoError, Reason: "drained"}
-	if c.goAway != nil {
-		err = c.goAway
+	switch {
+	case c.goAway != nil:
+		c.finish(NoError, "", c.goAway)
+	case c.client, c.final:
+		c.finish(NoError, "", &ConnError{Code: NoError, Reason: "drained"})
 	}
-	c.finish(NoError, "", err)
 }
 
 // shut ends the connection for err, with GOAWAY.

@@ -65,9 +65,9 @@ type Conn struct {
 	turns       int       // streams that were given theirs and have not written yet
 
 	// Ending.
-	err       error // why the connection ends or ended
-	goAway    error // the peer's, if it was for an error
-	draining  bool  // no new streams
+	err       error      // why the connection ends or ended
+	goAway    *ConnError // the peer's
+	draining  bool       // no new streams
 	finalID   uint32
 	final     bool // GOAWAY with finalID was sent: streams above it are not ours
 	closing   bool // nothing is read and no frame is added any more

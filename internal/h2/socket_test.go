@@ -222,3 +222,11 @@ func readHead(t *task.Task, s *Stream) (*Head, error) {
 		}
 	}
 }
+
+func listenLocal(t testing.TB) net.Listener {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ln
+}
