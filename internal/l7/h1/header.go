@@ -89,17 +89,27 @@ func (h *Header) deleteFrom(i int, del func(name string) bool) {
 		}
 		kept++
 	}
-	h.truncate(kept)
+	h.Truncate(kept)
+}
+
+// LastIndex returns where the last field called name stands, -1 without one.
+func (h *Header) LastIndex(name string) int {
+	for i := len(h.Fields) - 1; i >= 0; i-- {
+		if h.Fields[i].Name == name {
+			return i
+		}
+	}
+	return -1
 }
 
 // Truncate drops all but the first n fields.
-func (h *Header) truncate(n int) {
+func (h *Header) Truncate(n int) {
 	h.Fields = h.Fields[:n]
 	h.spelling = h.spelling[:n]
 }
 
 // Reset empties h and keeps its memory.
-func (h *Header) Reset() { h.truncate(0) }
+func (h *Header) Reset() { h.Truncate(0) }
 
 // CopyFrom makes h a copy of from. The strings are shared.
 func (h *Header) CopyFrom(from *Header) {

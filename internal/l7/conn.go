@@ -1,0 +1,212 @@
+package l7
+
+import (
+	"math"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"github.com/waypoint-mesh/waypoint/internal/flow"
+	"github.com/waypoint-mesh/waypoint/internal/h2"
+	"github.com/waypoint-mesh/waypoint/internal/identity"
+	"github.com/waypoint-mesh/waypoint/internal/task"
+)
+
+// Inbound is a stream that carries HTTP, and what is known of who opened it.
+type Inbound struct {
+	Stream       task.Stream
+	Dest         Destination
+	Peer         identity.ID
+	PeerAddr     netip.AddrPort
+	Target       string // of the CONNECT
+	Source       *flow.Workload
+	ConnectionID uint64 // of the tunnel
+	peerURI      string // Peer, written out once
+}
+
+// The states of an HTTP/1 connection. Whoever moves it from idle to busy owns it.
+const (
+	idle  int32 = iota
+	busy        // a task serves it
+	woken       // busy, and something happened meanwhile
+	ended
+)
+
+// conn is one HTTP/1 connection from a client. While it is idle it is its own
+// waker and owns nothing; a request starts a task, which serves as many requests
+// as are at hand and goes.
+type conn struct {
+	fw        *Forwarder
+	in        Inbound
+	known     bool // that it is HTTP/1; owned by who owns the connection
+	state     atomic.Int32
+	idleSince atomic.Int64 // nanoseconds; meaningful while idle
+}
+
+// Wake starts a task if nobody serves the connection.
+func (c *conn) Wake(b *task.Batch) {
+	for {
+		switch s := c.state.Load(); s {
+		case idle:
+			if c.state.CompareAndSwap(idle, busy) {
+				c.fw.sched.Start(b, c)
+				return
+			}
+		case busy:
+			if c.state.CompareAndSwap(busy, woken) {
+				return
+			}
+		default:
+			return
+		}
+	}
+}
+
+// Run serves requests until there is none at hand.
+func (c *conn) Run(t *task.Task) {
+	c.idleSince.Store(math.MaxInt64)
+	e := newExchange(c.fw, t, &c.in)
+	defer e.free()
+	rests := false
+	defer func() {
+		if !rests { // also when a panic passes through here
+			c.end(t.Batch())
+		}
+	}()
+	for {
+		c.in.Stream.SetWaker(t)
+		if !c.known && c.readable() {
+			if rests = c.detect(t); rests {
+				return
+			}
+		}
+		for c.readable() {
+			if !e.serveH1() {
+				return
+			}
+		}
+		if c.fw.draining.Load() {
+			return
+		}
+		if rests = c.rest(); rests {
+			return
+		}
+	}
+}
+
+// readable reports whether there are bytes, or an end, to deal with.
+func (c *conn) readable() bool {
+	return c.in.Stream.ReadErr() != nil || len(c.in.Stream.Peek()) > 0
+}
+
+// preface is how a client begins that speaks HTTP/2 without having asked (RFC
+// 9113 3.4). No HTTP/1 request begins like this.
+const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
+// detect hands the stream over if it begins as HTTP/2 does, whatever the port is
+// declared to be: what the client speaks is the client's choice.
+func (c *conn) detect(t *task.Task) (handed bool) {
+	t.SetDeadline(time.Now().Add(c.fw.limits.HeadTimeout))
+	defer t.SetDeadline(time.Time{})
+	for {
+		p := c.in.Stream.Peek()
+		n := min(len(p), len(preface))
+		if string(p[:n]) != preface[:n] {
+			c.known = true
+			return false
+		}
+		if n == len(preface) {
+			c.state.Store(ended)
+			c.fw.forget(c)
+			c.fw.serveH2(t.Batch(), c.in)
+			return true
+		}
+		if task.ReadMore(t, c.in.Stream, len(p)) != nil {
+			c.known = true // whatever it is, it is not a request: serveH1 will say so
+			return false
+		}
+	}
+}
+
+// rest makes the connection idle, unless there is something to do already. The
+// caller owns it until rest has returned true.
+func (c *conn) rest() bool {
+	c.in.Stream.SetWaker(c)
+	if c.readable() {
+		c.state.Store(busy)
+		return false
+	}
+	c.idleSince.Store(time.Now().UnixNano())
+	if !c.state.CompareAndSwap(busy, idle) {
+		c.state.Store(busy)
+		return false
+	}
+	// Drain may have passed by while we were busy.
+	return !c.fw.draining.Load() || !c.state.CompareAndSwap(idle, busy)
+}
+
+// end closes our side and waits, without a task, for the client to close its own.
+func (c *conn) end(b *task.Batch) {
+	c.state.Store(ended)
+	c.fw.forget(c)
+	linger(c.fw.sched, b, c.in.Stream)
+}
+
+// drain closes the connection if it is idle; else whoever serves it will.
+func (c *conn) drain(b *task.Batch) {
+	if c.state.CompareAndSwap(idle, busy) {
+		c.end(b)
+	}
+}
+
+// endIfIdle closes the connection if it has been idle since before then.
+func (c *conn) endIfIdle(b *task.Batch, then int64) {
+	if c.idleSince.Load() < then {
+		c.drain(b)
+	}
+}
+
+// lingerTime is how long a client may take to see that we have closed.
+const lingerTime = 5 * time.Second
+
+// lingering drops what still comes in on a stream whose our side has ended: to
+// reset it at once could cost the client the response.
+type lingering struct {
+	stream task.Stream
+	late   *task.Timer
+}
+
+func linger(s *task.Scheduler, b *task.Batch, stream task.Stream) {
+	if err := stream.CloseWrite(b); err != nil || stream.ReadErr() != nil && len(stream.Peek()) == 0 {
+		stream.SetWaker(nil)
+		if err != nil {
+			stream.Abort(b, h2.NoError)
+		}
+		return
+	}
+	l := &lingering{stream: stream}
+	l.late = s.After(lingerTime, (*lingerEnd)(l))
+	stream.SetWaker(l)
+	l.Wake(b)
+}
+
+// Wake has what came dropped, in this turn but not in line.
+func (l *lingering) Wake(b *task.Batch) { b.Add(l) }
+
+// RunIn drops what came.
+func (l *lingering) RunIn(b *task.Batch) {
+	ended := l.stream.ReadErr()
+	if n := len(l.stream.Peek()); n > 0 {
+		l.stream.Discard(b, n)
+	}
+	if ended != nil {
+		l.late.Stop()
+		l.stream.SetWaker(nil)
+	}
+}
+
+// lingerEnd is the timer's view of a lingering stream.
+type lingerEnd lingering
+
+// Wake resets the stream. NO_ERROR: the response was complete.
+func (l *lingerEnd) Wake(b *task.Batch) { l.stream.Abort(b, h2.NoError) }

@@ -1,0 +1,95 @@
+package l7
+
+import (
+	"errors"
+	"io"
+	"strconv"
+
+	"github.com/waypoint-mesh/waypoint/internal/h2"
+	"github.com/waypoint-mesh/waypoint/internal/task"
+)
+
+// h2Up is the endpoint's side of an attempt on a stream of a shared HTTP/2
+// connection.
+type h2Up struct {
+	h2Stream
+	arena *arena
+	// upgraded: the request is an extended CONNECT, key what an HTTP/1 client
+	// wants answered.
+	upgraded bool
+	key      string
+}
+
+// prepare makes the head to be sent.
+func (u *h2Up) prepare(r *request, a *arena) {
+	*u = h2Up{arena: a}
+	if r.upgrade != "" {
+		u.upgraded, u.key = true, r.Get("sec-websocket-key")
+		r.Del("upgrade")
+		r.Del("sec-websocket-key")
+	}
+	u.head = h2.Head{Method: r.method, Scheme: "http", Authority: r.authority, Path: r.path}
+	if u.upgraded {
+		u.head.Method, u.head.Protocol = "CONNECT", r.upgrade
+	}
+	n := r.Len()
+	if r.length >= 0 {
+		r.Add("content-length", strconv.FormatInt(r.length, 10))
+	}
+	if r.trailers {
+		r.Add("te", "trailers")
+	}
+	u.head.Fields = r.Fields
+	r.Truncate(n) // for the next attempt, which may speak HTTP/1
+}
+
+func (u *h2Up) responseHead(_ *task.Batch, req *request, res *response) (bool, error) {
+	ended := u.s.ReadErr()
+	q := u.s.Head()
+	if q == nil {
+		return false, truncated(ended)
+	}
+	res.reset()
+	res.status = q.Status
+	fromH2(&res.Header, q.Fields, u.arena, func(f h2.Field) bool {
+		if f.Name == "content-length" {
+			res.length = parseLength(f.Value)
+			return true
+		}
+		return false
+	})
+	u.s.NextHead()
+	if u.upgraded && res.status >= 200 && res.status < 300 {
+		u.switchProtocols(res)
+		return true, nil
+	}
+	if res.status == 101 {
+		return false, errSwitchInH2
+	}
+	res.hasBody = req.method != "HEAD" &&
+		(!errors.Is(u.s.ReadErr(), io.EOF) || len(u.s.Peek()) > 0 || len(u.s.Trailers()) > 0)
+	return true, nil
+}
+
+var errSwitchInH2 = &h2.StreamError{Code: h2.ProtocolError, Reason: "status 101 does not exist in HTTP/2"}
+
+// switchProtocols makes of the answer to an extended CONNECT what HTTP/1 says in
+// its place.
+func (u *h2Up) switchProtocols(res *response) {
+	res.status, res.length = 101, -1
+	res.Add("upgrade", "websocket")
+	if u.key != "" {
+		res.Add("sec-websocket-accept", websocketAccept(u.key))
+	}
+}
+
+// stale is of no meaning: HTTP/2 says which requests were not processed.
+func (u *h2Up) stale() bool { return false }
+
+func (u *h2Up) release(b *task.Batch, whole bool, cause error) {
+	if !whole && cause != nil {
+		u.s.Abort(b, h2.Cancel)
+	}
+	u.s.Done(b) // resets what is still open
+	u.s = nil
+}

@@ -1,0 +1,53 @@
+package l7
+
+import (
+	"crypto/sha1" //nolint:gosec // RFC 6455 4.2.2 asks for it; nothing depends on its strength
+	"encoding/base64"
+	"errors"
+
+	"github.com/waypoint-mesh/waypoint/internal/flow"
+	"github.com/waypoint-mesh/waypoint/internal/h2"
+	"github.com/waypoint-mesh/waypoint/internal/task"
+)
+
+// relay joins the two sides of an exchange that was upgraded, whose 101 was
+// handed to downstream's writer, until both have ended.
+func (e *exchange) relay() {
+	e.t.SetDeadline(e.deadline)
+	err := e.flushAll()
+	if err == nil {
+		r := task.Relay{Down: e.down.raw(), Up: e.up.raw()}
+		err = r.Run(e.t)
+		e.flow.Received += r.Received
+		e.flow.Sent += r.Sent
+	}
+	var broken *task.RelayError
+	if err != nil {
+		e.flow.Flags |= flow.DownstreamClosed
+		if errors.As(err, &broken) && broken.FromUp {
+			e.flow.Flags = e.flow.Flags&^flow.DownstreamClosed | flow.UpstreamClosed
+		}
+		e.down.abort(e.t.Batch(), h2.InternalError)
+	}
+	e.finishAttempt(false, err)
+}
+
+// flushAll waits until downstream's writer has handed on all it holds.
+func (e *exchange) flushAll() error {
+	for {
+		done, err := e.down.flush(e.t.Batch())
+		if done || err != nil {
+			return err
+		}
+		if err := e.t.Park(); err != nil {
+			return err
+		}
+	}
+}
+
+// websocketAccept answers a Sec-WebSocket-Key (RFC 6455 4.2.2) for a client whose
+// endpoint speaks HTTP/2, where there is no such handshake (RFC 8441 5).
+func websocketAccept(key string) string {
+	sum := sha1.Sum([]byte(key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11")) //nolint:gosec // as above
+	return base64.StdEncoding.EncodeToString(sum[:])
+}
