@@ -41,11 +41,11 @@ func (r *Relay) Run(t *Task) error {
 			}
 		}
 		b := t.Batch()
-		if err := pump(b, r.Down, r.Up, &r.Received, &r.downEnded, &r.moved); err != nil {
-			return &RelayError{FromUp: false, Err: err}
+		if from, err := pump(b, r.Down, r.Up, &r.Received, &r.downEnded, &r.moved); err != nil {
+			return &RelayError{Upstream: !from, Err: err}
 		}
-		if err := pump(b, r.Up, r.Down, &r.Sent, &r.upEnded, &r.moved); err != nil {
-			return &RelayError{FromUp: true, Err: err}
+		if from, err := pump(b, r.Up, r.Down, &r.Sent, &r.upEnded, &r.moved); err != nil {
+			return &RelayError{Upstream: from, Err: err}
 		}
 		if r.downEnded && r.upEnded {
 			return nil
@@ -71,46 +71,43 @@ func (r *Relay) arm(t *Task) {
 	}
 }
 
-// pump moves what it can from src to dst.
-func pump(b *Batch, src, dst Stream, count *int64, ended, moved *bool) error {
+// pump moves what it can from src to dst. An error is src's if fromSrc.
+func pump(b *Batch, src, dst Stream, count *int64, ended, moved *bool) (fromSrc bool, err error) {
 	for !*ended {
 		end := src.ReadErr()
 		p := src.Peek()
 		if len(p) == 0 {
 			if end == nil {
-				return nil
+				return false, nil
 			}
-			if end != io.EOF {
-				return end
+			if !errors.Is(end, io.EOF) {
+				return true, end
 			}
 			*ended, *moved = true, true
-			return dst.CloseWrite(b)
+			return false, dst.CloseWrite(b)
 		}
 		n, err := dst.Write(b, p)
 		src.Discard(b, n)
 		*count += int64(n)
 		*moved = *moved || n > 0
-		if err != nil {
-			return err
-		}
-		if n < len(p) {
-			return nil
+		if err != nil || n < len(p) {
+			return false, err
 		}
 	}
-	return nil
+	return false, nil
 }
 
-// RelayError says which direction of a relay broke.
+// RelayError says which of the two streams of a relay broke.
 type RelayError struct {
-	FromUp bool // while copying from Up to Down
-	Err    error
+	Upstream bool // Up, else Down
+	Err      error
 }
 
 func (e *RelayError) Error() string {
-	if e.FromUp {
-		return "copying from upstream to downstream: " + e.Err.Error()
+	if e.Upstream {
+		return "upstream: " + e.Err.Error()
 	}
-	return "copying from downstream to upstream: " + e.Err.Error()
+	return "downstream: " + e.Err.Error()
 }
 
 func (e *RelayError) Unwrap() error { return e.Err }
