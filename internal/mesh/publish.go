@@ -54,7 +54,7 @@ func (b *Builder) rejections() []Problem {
 			}
 		}
 	}
-	problems := make([]Problem, 0, len(reasons))
+	var problems []Problem
 	for object, reason := range reasons {
 		problems = append(problems, Problem{object, reason})
 	}

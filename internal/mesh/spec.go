@@ -134,7 +134,8 @@ type RouteSpec struct {
 	// Hostnames are the server names of a TLSRoute or, where the parent is the
 	// gateway, the hosts of requests. Empty: any.
 	Hostnames []string
-	Rules     []route.Rule
+	// Rules have no Hosts: the builder fills them in where Hostnames count.
+	Rules []route.Rule
 	// Rejected, if not empty, is why the object was refused. It then has no
 	// rules, and what no other route of its parents takes is answered 500.
 	Rejected string

@@ -50,19 +50,20 @@ func (b *Builder) buildRoutes(j *joint, port *Port) {
 			consumers[r.Namespace] = append(consumers[r.Namespace], r)
 		}
 	}
-	if len(own) == 0 {
+	viaGateway := len(own) == 0
+	if viaGateway {
 		for _, r := range b.everyone.routes {
 			if r.holdsFor("", port.Number) {
 				own = append(own, r)
 			}
 		}
 	}
-	port.Routes = b.takeRoutes(j, own)
+	port.Routes = b.takeRoutes(j, own, viaGateway)
 	for namespace, routes := range consumers {
 		if port.Consumer == nil {
 			port.Consumer = make(map[string]*Routes, len(consumers))
 		}
-		port.Consumer[namespace] = b.takeRoutes(j, routes)
+		port.Consumer[namespace] = b.takeRoutes(j, routes, false)
 	}
 }
 
@@ -74,49 +75,63 @@ func (r *RouteSpec) holdsFor(service string, port uint16) bool {
 	})
 }
 
-// takeRoutes compiles routes in order of precedence; nil for none.
-func (b *Builder) takeRoutes(j *joint, specs []*RouteSpec) *Routes {
+// takeRoutes compiles routes in order of precedence; nil for none. Only routes
+// that are attached to the gateway ask for the host of a request.
+func (b *Builder) takeRoutes(j *joint, specs []*RouteSpec, viaGateway bool) *Routes {
 	if len(specs) == 0 {
 		return nil
 	}
-	r := b.routes.take(fingerprint(specs), func() *Routes { return compileRoutes(specs) })
+	key := fingerprint(specs)
+	if viaGateway {
+		key = "gateway" + key
+	}
+	r := b.routes.take(key, func() *Routes { return compileRoutes(specs, viaGateway) })
 	j.tables = append(j.tables, r)
 	return r.value
 }
 
 // compileRoutes makes the tables of routes that are in order of precedence.
-func compileRoutes(specs []*RouteSpec) *Routes {
-	var http, grpc []route.Rule
-	var tls []route.SNIRule
-	out := new(Routes)
+func compileRoutes(specs []*RouteSpec, viaGateway bool) *Routes {
+	var rules [TCPRoute + 1][]route.Rule
 	for _, r := range specs {
-		rules := r.rules()
-		switch r.Type {
-		case HTTPRoute:
-			http = append(http, rules...)
-		case GRPCRoute:
-			grpc = append(grpc, rules...)
-		case TLSRoute:
-			for i := range rules {
-				tls = append(tls, route.SNIRule{Hostnames: r.Hostnames, Rule: &rules[i]})
-			}
-		case TCPRoute:
-			if out.TCP == nil && len(rules) > 0 { // nothing to tell connections apart by: the first takes all
-				out.TCP = &rules[0]
-			}
-		}
+		rules[r.Type] = append(rules[r.Type], r.rules(viaGateway)...)
 	}
-	if len(http) > 0 {
-		out.HTTP, _ = route.NewTable(http)
+	out := &Routes{
+		HTTP: compileTable(rules[HTTPRoute], route.NewTable),
+		GRPC: compileTable(rules[GRPCRoute], route.NewTable),
+		TLS:  compileTable(rules[TLSRoute], route.NewSNITable),
+	}
+	if tcp := rules[TCPRoute]; len(tcp) > 0 {
+		out.TCP = &tcp[0] // nothing tells connections apart, so the first rule takes all
 	}
 	return out
 }
 
-// rules returns the rules to compile: of a rejected route the one that fails
-// closed.
-func (r *RouteSpec) rules() []route.Rule {
-	if r.Rejected == "" {
-		return r.Rules
+// rules returns the rules as they are to be compiled: of a rejected route the
+// one that fails closed.
+func (r *RouteSpec) rules(viaGateway bool) []route.Rule {
+	if r.Rejected != "" {
+		return []route.Rule{{Route: r.Object(), Invalid: r.Rejected}}
 	}
-	return []route.Rule{{Route: r.Object(), Invalid: r.Rejected}}
+	rules := slices.Clone(r.Rules)
+	if viaGateway || r.Type == TLSRoute {
+		for i := range rules {
+			rules[i].Hosts = r.Hostnames
+		}
+	}
+	return rules
+}
+
+// compileTable makes a table of rules, nil of none. Rules were checked when they
+// came (see [route.Rule.Validate]); should one not compile nevertheless, nobody
+// knows what it was to restrict, and all requests are refused.
+func compileTable[T any](rules []route.Rule, compile func([]route.Rule) (*T, error)) *T {
+	if len(rules) == 0 {
+		return nil
+	}
+	t, err := compile(rules)
+	if err != nil {
+		t, _ = compile([]route.Rule{{Route: rules[0].Route, Invalid: err.Error()}}) // has nothing to fail on
+	}
+	return t
 }
