@@ -6,20 +6,13 @@ import (
 	"io"
 	"runtime"
 	"syscall"
-	"time"
 
 	"github.com/waypoint-mesh/waypoint/internal/task"
 )
 
-const (
-	// turnBudget is how much one turn reads before it runs what became ready,
-	// and lets other goroutines have the core.
-	turnBudget = 128 << 10
-	// farewell is how long we go on reading, and dropping, after an error that
-	// we told the peer about: a close with unread input becomes a reset, which
-	// would overtake what we said.
-	farewell = time.Second
-)
+// turnBudget is how much one turn reads before it runs what became ready, and
+// lets other goroutines have the core.
+const turnBudget = 128 << 10
 
 // errDrained says that the socket has nothing more now. crypto/tls goes on after
 // a temporary net.Error, with what it has of a record kept.
@@ -57,9 +50,6 @@ func (c *Conn) Serve(h Receiver) {
 	}
 	h.Closed(b, err)
 	b.Run()
-	if err != io.EOF {
-		c.sayFarewell()
-	}
 	c.mu.Lock()
 	c.readDone = true
 	c.mu.Unlock()
@@ -143,24 +133,6 @@ func (c *Conn) receive(p []byte) (int, error) {
 		}
 		c.rd.drained = !more
 		return n, nil
-	}
-}
-
-// sayFarewell drops input until the peer has ended its side or the time is up,
-// if there is anything that the peer shall still read.
-func (c *Conn) sayFarewell() {
-	c.mu.Lock()
-	over := c.aborted || !c.fin
-	c.mu.Unlock()
-	if over || c.tcp.SetReadDeadline(time.Now().Add(farewell)) != nil {
-		return
-	}
-	buf := readBuffers.Get().(*[readSize]byte)
-	defer readBuffers.Put(buf)
-	for {
-		if _, err := c.tcp.Read(buf[:]); err != nil {
-			return
-		}
 	}
 }
 
