@@ -148,3 +148,28 @@ func dots(seg []byte) int {
 	}
 	return 0
 }
+
+// NormalizePattern brings a pattern for paths, which may be a part of one, into
+// the form of [NormalizePath] as far as single characters go.
+func NormalizePattern(pattern string) string {
+	out := make([]byte, 0, len(pattern))
+	for i := 0; i < len(pattern); i++ {
+		c := pattern[i]
+		switch {
+		case class[c] == backslash:
+			out = append(out, '/')
+		case class[c] == high:
+			out = appendEscape(out, c)
+		case c == '%' && i+2 < len(pattern) && isHex(pattern[i+1]) && isHex(pattern[i+2]):
+			if d := unhex(pattern[i+1])<<4 | unhex(pattern[i+2]); isUnreserved(d) {
+				out = append(out, d)
+			} else {
+				out = appendEscape(out, d)
+			}
+			i += 2
+		default:
+			out = append(out, c)
+		}
+	}
+	return string(out)
+}

@@ -64,6 +64,16 @@ func TestNormalizeTarget(t *testing.T) {
 	}
 }
 
+func TestNormalizePattern(t *testing.T) {
+	for in, want := range map[string]string{
+		"/a*": "/a*", "*/caf\xc3\xa9": "*/caf%C3%A9", "/a%2fb*": "/a%2Fb*", "/%61": "/a", `\x`: "/x", "/100%": "/100%", "/{*}/{**}": "/{*}/{**}",
+	} {
+		if got := NormalizePattern(in); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+}
+
 func FuzzNormalizePath(f *testing.F) {
 	for _, s := range []string{"/a/../b", `/\..;x/%2e%2E/%2f`, "//a/./b%41", "/\xff%ff", "/a;b/..;c/"} {
 		f.Add(s)

@@ -40,7 +40,9 @@ func cutParameter(pair string) (name, value string) {
 	return name, value
 }
 
-func isEscaped(s string) bool { return strings.ContainsAny(s, "%+") }
+func isEscaped(s string) bool {
+	return strings.IndexByte(s, '%') >= 0 || strings.IndexByte(s, '+') >= 0
+}
 
 // unescape appends to dst a part of a query, decoded as forms are, "+" to space
 // included. What is not a valid escape stays as it is.

@@ -7,21 +7,36 @@ import (
 )
 
 // Validate reports what keeps the rule from being compiled or carried out, naming
-// the field. A rule that is valid never makes [NewTable] or [NewSNITable] fail,
-// and its filters write nothing that could end a header line or a path.
+// the field.
 func (r *Rule) Validate() error {
+	return errors.Join(r.ValidateMatches(), r.ValidateFilters())
+}
+
+// ValidateMatches reports what makes [NewTable] or [NewSNITable] fail: if there
+// is something, nobody knows which requests the rule is for.
+func (r *Rule) ValidateMatches() error {
 	own := *r
 	if _, err := own.compile(0); err != nil {
 		return err
 	}
-	errs := []error{r.checkHosts(), checkFilters("filters", r.Filters), r.checkPrefixRewrites(r.Filters)}
+	return r.wrap(r.checkHosts())
+}
+
+// ValidateFilters reports what keeps the filters from being carried out. Valid
+// ones write nothing that could end a header line or a path.
+func (r *Rule) ValidateFilters() error {
+	errs := []error{checkFilters("filters", r.Filters), r.checkPrefixRewrites(r.Filters)}
 	for i := range r.Backends {
 		errs = append(errs, checkFilters(fmt.Sprintf("backends[%d].filters", i), r.Backends[i].Filters), r.checkPrefixRewrites(r.Backends[i].Filters))
 	}
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("%s rule %s: %w", r.Route, r.Name, err)
+	return r.wrap(errors.Join(errs...))
+}
+
+func (r *Rule) wrap(err error) error {
+	if err == nil {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("%s rule %s: %w", r.Route, r.Name, err)
 }
 
 func (r *Rule) checkHosts() error {

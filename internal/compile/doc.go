@@ -1,0 +1,8 @@
+// Package compile turns the resources of api/ into the parts that mesh.Builder
+// joins: one file per type of resource, pure, each resource alone.
+//
+// Compilation fails closed. What is wrong with a rule makes that rule answer 500,
+// what is wrong with a route's matches makes the whole route do so, and what is
+// wrong with a policy denies. So [Part] always has a part to give; sources that
+// can refuse a resource, and keep the last good version of it, ask [Check] first.
+package compile

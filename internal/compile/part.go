@@ -1,0 +1,61 @@
+package compile
+
+import (
+	"fmt"
+
+	"github.com/waypoint-mesh/waypoint/api"
+	"github.com/waypoint-mesh/waypoint/api/istio/workload"
+	waypointv1 "github.com/waypoint-mesh/waypoint/api/waypoint/v1"
+	"github.com/waypoint-mesh/waypoint/internal/mesh"
+)
+
+// Part compiles a resource. It panics on a message that is no resource, which
+// api.Of and api.New rule out.
+func Part(r api.Resource) mesh.Part {
+	part, _ := compile(r)
+	return part
+}
+
+// Check says what is wrong with a resource, naming the field; nil for one that
+// compiles to what it says.
+func Check(r api.Resource) error {
+	if _, err := compile(r); err != nil {
+		return fmt.Errorf("%s: %w", r.Key, err)
+	}
+	return nil
+}
+
+// compile returns a part in any case: with an error, one that fails closed.
+func compile(r api.Resource) (mesh.Part, error) {
+	switch m := r.Message.(type) {
+	case *workload.Address:
+		if s := m.GetService(); s != nil {
+			return service(s)
+		}
+		return workloadOf(m.GetWorkload())
+	case *waypointv1.Gateway:
+		return gateway(m)
+	case *waypointv1.Route:
+		return routeOf(m)
+	case *waypointv1.AuthorizationPolicy:
+		return policy(m)
+	}
+	panic(fmt.Sprintf("compile: %T is not a resource", r.Message))
+}
+
+// Key is the key of the part that a resource of this key compiles to. An address
+// is a service or a workload, which its name tells: UIDs have more than one slash.
+func Key(k api.Key) mesh.Key {
+	switch k.Type {
+	case api.GatewayType:
+		return mesh.Key{Kind: mesh.GatewayKind}
+	case api.RouteType:
+		return mesh.Key{Kind: mesh.RouteKind, Name: k.Name}
+	case api.AuthorizationPolicyType:
+		return mesh.Key{Kind: mesh.PolicyKind, Name: k.Name}
+	}
+	if _, _, ok := workload.ParseServiceName(k.Name); ok {
+		return mesh.Key{Kind: mesh.ServiceKind, Name: k.Name}
+	}
+	return mesh.Key{Kind: mesh.WorkloadKind, Name: k.Name}
+}
