@@ -85,7 +85,8 @@ func lineOf(f *flow.Flow) []byte {
 }
 
 // Watch calls write with a line per flow until ctx ends or write fails, whose
-// error it returns. A watcher that is too slow misses lines, and is told how
+// error it returns. The first call is without a line: from then on no flow is
+// missed. A watcher that is too slow misses lines, and is told how
 // many by a line {"dropped":N}.
 //
 // An empty service matches all; else it is NAMESPACE/NAME or a host name. An
@@ -96,6 +97,9 @@ func (l *Live) Watch(ctx context.Context, service, identity string, write func(l
 		return ErrTooManyWatchers
 	}
 	defer l.remove(w)
+	if err := write(nil); err != nil {
+		return fmt.Errorf("live view: %w", err)
+	}
 	for {
 		select {
 		case <-ctx.Done():

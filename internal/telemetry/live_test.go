@@ -67,7 +67,9 @@ func TestLive(t *testing.T) {
 			return nil
 		})
 	}()
-	waitFor(t, "somebody watches", func() bool { return live.Stats().Watchers == 1 })
+	if first := <-lines; first != "" || live.Stats().Watchers != 1 {
+		t.Errorf("begins with %q and %+v, want an empty line and one watcher", first, live.Stats())
+	}
 	other := request()
 	other.Service = &flow.Service{Namespace: "bookinfo", Name: "ratings"}
 	live.Done(other)
@@ -94,6 +96,9 @@ func TestLiveTellsWhatWasMissed(t *testing.T) {
 	ended := make(chan error)
 	go func() {
 		ended <- live.Watch(ctx, "", "", func(line []byte) error {
+			if len(line) == 0 {
+				return nil
+			}
 			select {
 			case reading <- struct{}{}:
 				<-resume
@@ -130,10 +135,14 @@ func TestLiveEndsWithItsWriter(t *testing.T) {
 	var live Live
 	ended := make(chan error)
 	go func() {
-		ended <- live.Watch(t.Context(), "", "", func([]byte) error { return io.ErrClosedPipe })
+		ended <- live.Watch(t.Context(), "", "", func(line []byte) error {
+			if len(line) == 0 {
+				live.Done(request())
+				return nil
+			}
+			return io.ErrClosedPipe
+		})
 	}()
-	waitFor(t, "somebody watches", func() bool { return live.Stats().Watchers == 1 })
-	live.Done(request())
 	if err := <-ended; !errors.Is(err, io.ErrClosedPipe) {
 		t.Errorf("error %v", err)
 	}
