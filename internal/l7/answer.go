@@ -5,61 +5,54 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/waypoint-mesh/waypoint/internal/decide"
 	"github.com/waypoint-mesh/waypoint/internal/flow"
 	"github.com/waypoint-mesh/waypoint/internal/l7/h1"
 )
-
-// answer is a response of our own. Its body names nothing that the client does
-// not know: the reason is in log, trace and explain.
-type answer struct {
-	status  int
-	grpc    int // grpc-status, for gRPC requests
-	flags   flow.Flags
-	details string // response code details
-	body    string // also grpc-message
-}
 
 // The status codes of gRPC that we answer with.
 const (
 	grpcInvalid     = 3  // INVALID_ARGUMENT
 	grpcDeadline    = 4  // DEADLINE_EXCEEDED
 	grpcExhausted   = 8  // RESOURCE_EXHAUSTED
-	grpcInternal    = 13 // INTERNAL
 	grpcUnavailable = 14 // UNAVAILABLE
 )
 
-// What happens on the way, apart from what package decide says of a request.
+// What an exchange can end in besides what decide says of the request.
 var (
-	answerHeadTimeout   = answer{408, grpcDeadline, flow.DownstreamProtocolErr, "request_header_timeout", "request timeout"}
-	answerTimeout       = answer{504, grpcDeadline, flow.UpstreamTimeout, "response_timeout", "upstream request timeout"}
-	answerTryTimeout    = answer{504, grpcDeadline, flow.UpstreamTimeout, "upstream_per_try_timeout", "upstream request timeout"}
-	answerNoEndpoint    = answer{503, grpcUnavailable, flow.NoHealthyUpstream, "no_healthy_upstream", "no healthy upstream"}
-	answerConnect       = answer{503, grpcUnavailable, flow.UpstreamFailure, "upstream_connection_failure", "upstream connection failure"}
-	answerOverflow      = answer{503, grpcUnavailable, flow.UpstreamOverflow, "upstream_overflow", "upstream overloaded"}
-	answerClosed        = answer{503, grpcUnavailable, flow.UpstreamClosed, "upstream_reset_before_response_started{connection_termination}", "upstream connection closed"}
-	answerReset         = answer{503, grpcUnavailable, flow.UpstreamReset, "upstream_reset_before_response_started{remote_reset}", "upstream reset"}
-	answerProtocol      = answer{502, grpcUnavailable, flow.UpstreamProtocolError, "upstream_reset_before_response_started{protocol_error}", "upstream protocol error"}
-	answerResponseLarge = answer{502, grpcUnavailable, flow.UpstreamProtocolError | flow.ResponseTooLarge, "response_headers_too_large", "upstream response header too large"}
-	answerBadBody       = answer{400, grpcInvalid, flow.DownstreamProtocolErr, "malformed_request_body", "bad request"}
-	answerBadPath       = answer{400, grpcInvalid, flow.DownstreamProtocolErr, "malformed_path", "bad request"}
-	answerBadHead       = answer{400, grpcInvalid, flow.DownstreamProtocolErr, "malformed_request", "bad request"}
-	answerTooLarge      = answer{431, grpcExhausted, flow.RequestHeadersTooLarge, "request_headers_too_large", "request header too large"}
+	headTimeout     = decide.Reply{Status: 408, GRPC: grpcDeadline, Flags: flow.DownstreamProtocolErr, Details: "request_header_timeout", Body: "request timeout"}
+	badHead         = decide.Reply{Status: 400, GRPC: grpcInvalid, Flags: flow.DownstreamProtocolErr, Details: "malformed_request", Body: "bad request"}
+	badPath         = decide.Reply{Status: 400, GRPC: grpcInvalid, Flags: flow.DownstreamProtocolErr, Details: "malformed_path", Body: "bad request"}
+	badBody         = decide.Reply{Status: 400, GRPC: grpcInvalid, Flags: flow.DownstreamProtocolErr, Details: "malformed_request_body", Body: "bad request"}
+	headTooLarge    = decide.Reply{Status: 431, GRPC: grpcExhausted, Flags: flow.RequestHeadersTooLarge, Details: "request_headers_too_large", Body: "request header too large"}
+	destinationGone = decide.Reply{Status: 404, GRPC: grpcUnavailable, Flags: flow.NoRoute, Details: "destination_gone", Body: "not found"}
+
+	noEndpoint       = decide.Reply{Status: 503, GRPC: grpcUnavailable, Flags: flow.NoHealthyUpstream, Details: "no_healthy_upstream", Body: "no healthy upstream"}
+	connectFailure   = decide.Reply{Status: 503, GRPC: grpcUnavailable, Flags: flow.UpstreamFailure, Details: "upstream_connection_failure", Body: "upstream connection failure"}
+	overflow         = decide.Reply{Status: 503, GRPC: grpcUnavailable, Flags: flow.UpstreamOverflow, Details: "upstream_overflow", Body: "upstream overloaded"}
+	upstreamClosed   = decide.Reply{Status: 503, GRPC: grpcUnavailable, Flags: flow.UpstreamClosed, Details: "upstream_reset_before_response_started{connection_termination}", Body: "upstream connection closed"}
+	upstreamReset    = decide.Reply{Status: 503, GRPC: grpcUnavailable, Flags: flow.UpstreamReset, Details: "upstream_reset_before_response_started{remote_reset}", Body: "upstream reset"}
+	upstreamInvalid  = decide.Reply{Status: 502, GRPC: grpcUnavailable, Flags: flow.UpstreamProtocolError, Details: "upstream_reset_before_response_started{protocol_error}", Body: "upstream protocol error"}
+	responseTooLarge = decide.Reply{Status: 502, GRPC: grpcUnavailable, Flags: flow.UpstreamProtocolError | flow.ResponseTooLarge, Details: "response_headers_too_large", Body: "upstream response header too large"}
+	tooLate          = decide.Reply{Status: 504, GRPC: grpcDeadline, Flags: flow.UpstreamTimeout, Details: "response_timeout", Body: "upstream request timeout"}
+	attemptTooLate   = decide.Reply{Status: 504, GRPC: grpcDeadline, Flags: flow.UpstreamTimeout, Details: "upstream_per_try_timeout", Body: "upstream request timeout"}
 )
 
 // badRequest is the answer to a head that the codec refused.
-func badRequest(fault *h1.Error) *answer {
-	a := answer{status: fault.Status, grpc: grpcInvalid, flags: flow.DownstreamProtocolErr, details: fault.Details, body: "bad request"}
+func badRequest(fault *h1.Error) *decide.Reply {
+	a := badHead
 	if fault.Status == http.StatusRequestHeaderFieldsTooLarge {
-		a = answerTooLarge
-		a.details = fault.Details
+		a = headTooLarge
 	}
+	a.Status, a.Details = fault.Status, fault.Details
 	return &a
 }
 
-// answer sends a response of our own.
-func (e *exchange) answer(a *answer) {
-	e.flow.Flags |= a.flags
-	e.flow.Details = a.details
+// answer sends a response of our own. Its body names nothing that the client does
+// not know: the reason is in log, trace and explain.
+func (e *exchange) answer(a *decide.Reply) {
+	e.flow.Flags |= a.Flags
+	e.flow.Details = a.Details
 	e.skipBody()
 	res := &e.res
 	res.reset()
@@ -70,7 +63,7 @@ func (e *exchange) answer(a *answer) {
 		e.textHead(a)
 	}
 	e.signOwn()
-	e.respondLocal(a.body)
+	e.respondLocal(a.Body)
 }
 
 // signOwn marks the response in e.res as ours.
@@ -79,23 +72,23 @@ func (e *exchange) signOwn() {
 	e.res.Add("server", "waypoint")
 }
 
-func (e *exchange) textHead(a *answer) {
+func (e *exchange) textHead(a *decide.Reply) {
 	res := &e.res
-	res.status, res.length, res.hasBody = a.status, int64(len(a.body)), a.body != ""
+	res.status, res.length, res.hasBody = a.Status, int64(len(a.Body)), a.Body != ""
 	if res.hasBody {
 		res.Add("content-type", "text/plain")
 	}
 }
 
 // grpcHead makes a trailers-only response (PROTOCOL-HTTP2, "Responses").
-func (e *exchange) grpcHead(a *answer) {
+func (e *exchange) grpcHead(a *decide.Reply) {
 	res := &e.res
 	res.status = http.StatusOK
 	start := len(e.arena.buf)
-	e.arena.buf = strconv.AppendInt(e.arena.buf, int64(a.grpc), 10)
+	e.arena.buf = strconv.AppendInt(e.arena.buf, int64(a.GRPC), 10)
 	res.Add("content-type", "application/grpc")
 	res.Add("grpc-status", e.arena.since(start))
-	res.Add("grpc-message", a.body) // our texts need no percent-encoding
+	res.Add("grpc-message", a.Body) // our texts need no percent-encoding
 }
 
 // respondLocal sends e.res and its body to the end.

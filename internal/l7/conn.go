@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/waypoint-mesh/waypoint/internal/decide"
 	"github.com/waypoint-mesh/waypoint/internal/flow"
 	"github.com/waypoint-mesh/waypoint/internal/h2"
 	"github.com/waypoint-mesh/waypoint/internal/identity"
@@ -15,7 +16,7 @@ import (
 // Inbound is a stream that carries HTTP, and what is known of who opened it.
 type Inbound struct {
 	Stream       task.Stream
-	Dest         Destination
+	Dest         decide.Destination
 	Peer         identity.ID
 	PeerAddr     netip.AddrPort
 	Target       string // of the CONNECT

@@ -13,9 +13,9 @@ import (
 func (e *exchange) connect() *failure {
 	ep, err := e.pick()
 	if err != nil {
-		return &failure{answer: &answerNoEndpoint, err: err, final: true}
+		return &failure{reply: &noEndpoint, err: err, final: true}
 	}
-	e.decision.endpoint = ep
+	e.endpoint = ep
 	e.tried = append(e.tried, ep)
 	e.flow.Destination, e.flow.Endpoint = ep.Workload.Telemetry, ep.Addr
 	e.startTry()
@@ -29,15 +29,23 @@ func (e *exchange) connect() *failure {
 
 // pick chooses among the endpoints, one that was not tried yet if there is one.
 func (e *exchange) pick() (*mesh.Endpoint, error) {
-	if ep := e.decision.only; ep != nil {
-		return ep, nil
+	if e.verdict.Port == nil {
+		return e.dest.Endpoint, nil // a workload's own address
 	}
-	return upstream.Pick(e.decision.port, e.decision.locality, e.tried)
+	return upstream.Pick(e.verdict.Port, e.snap.Gateway.Locality, e.tried)
+}
+
+// choices is how many endpoints there are to choose from.
+func (e *exchange) choices() int {
+	if e.verdict.Port == nil {
+		return 1
+	}
+	return len(e.verdict.Port.Endpoints)
 }
 
 // open takes an idle connection or makes one, and sets e.up.
 func (e *exchange) open(ep *mesh.Endpoint) *failure {
-	if e.decision.http2 {
+	if e.speaksHTTP2() {
 		return e.openH2(ep)
 	}
 	key := upstream.KeyOf(ep)
@@ -72,13 +80,13 @@ func (e *exchange) dialFailure(err error) *failure {
 		return e.timeout(err)
 	}
 	e.armDeadline()
-	return &failure{answer: &answerConnect, err: err, unprocessed: true}
+	return &failure{reply: &connectFailure, err: err, unprocessed: true}
 }
 
 // setTimeouts starts the clocks of the rule and of gRPC.
 func (e *exchange) setTimeouts() {
 	limit := time.Duration(0)
-	if r := e.decision.rule; r != nil {
+	if r := e.verdict.Rule; r != nil {
 		limit = r.Timeouts.Request
 	}
 	if v := e.req.Get("grpc-timeout"); v != "" {
@@ -94,7 +102,7 @@ func (e *exchange) setTimeouts() {
 // startTry starts the clock of one attempt.
 func (e *exchange) startTry() {
 	e.tryDeadline = time.Time{}
-	if r := e.decision.rule; r != nil && r.Timeouts.BackendRequest > 0 {
+	if r := e.verdict.Rule; r != nil && r.Timeouts.BackendRequest > 0 {
 		e.tryDeadline = time.Now().Add(r.Timeouts.BackendRequest)
 	}
 	e.armDeadline()

@@ -5,10 +5,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/waypoint-mesh/waypoint/internal/decide"
 	"github.com/waypoint-mesh/waypoint/internal/flow"
 	"github.com/waypoint-mesh/waypoint/internal/l7/h1"
 	"github.com/waypoint-mesh/waypoint/internal/mesh"
-	"github.com/waypoint-mesh/waypoint/internal/route"
 	"github.com/waypoint-mesh/waypoint/internal/task"
 )
 
@@ -32,8 +32,12 @@ type exchange struct {
 	flow  flow.Flow
 	arena arena
 
-	decision  decision
-	routing   route.Request
+	snap     *mesh.Snapshot
+	dest     decide.Destination
+	asked    decide.Request
+	verdict  decide.Verdict
+	endpoint *mesh.Endpoint // of this attempt
+
 	path      string // normalised; once filtered, what is sent upstream
 	query     string
 	responded bool      // the head of the final response went downstream
@@ -47,6 +51,7 @@ type exchange struct {
 	tried       []*mesh.Endpoint
 	attempts    int
 	replay      replay
+	mirrors     mirrors
 	sent        grpcCounter // messages downstream
 	received    grpcCounter // messages from downstream
 }
@@ -76,7 +81,8 @@ func (e *exchange) reset() {
 	e.res.reset()
 	e.flow = flow.Flow{}
 	e.arena.reset()
-	e.decision, e.routing = decision{}, route.Request{}
+	e.snap, e.endpoint = nil, nil
+	e.dest, e.asked, e.verdict = decide.Destination{}, decide.Request{}, decide.Verdict{}
 	e.path, e.query = "", ""
 	e.responded, e.requested, e.cutShort, e.fresh = false, false, false, false
 	e.deadline, e.tryDeadline = time.Time{}, time.Time{}
@@ -84,6 +90,7 @@ func (e *exchange) reset() {
 	e.tried = e.tried[:0]
 	e.attempts = 0
 	e.replay.release()
+	e.mirrors.reset()
 	e.sent, e.received = grpcCounter{}, grpcCounter{}
 }
 
@@ -121,14 +128,15 @@ func (e *exchange) refuseHead(err error) bool {
 		e.h1down.close = true
 		e.down = &e.h1down
 		e.flow.Protocol = "HTTP/1.1"
-		e.refuse(&answerHeadTimeout)
+		e.refuse(&headTimeout)
 	}
 	return false
 }
 
 // refuse records and answers a request that was not understood.
-func (e *exchange) refuse(a *answer) {
+func (e *exchange) refuse(a *decide.Reply) {
 	e.begin()
+	e.fw.opts.Observer.Start(&e.flow)
 	defer e.end()
 	e.answer(a)
 }
@@ -169,7 +177,7 @@ func (e *exchange) begin() {
 		}
 	}
 	f.Trace.Extract(r.Fields)
-	e.describeDestination()
+	f.Service, f.Port = e.in.Dest.Service(), e.in.Dest.Dialled.Port()
 }
 
 // end closes the record, and whatever a panic has left open.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 
+	"github.com/waypoint-mesh/waypoint/internal/decide"
 	"github.com/waypoint-mesh/waypoint/internal/flow"
 	"github.com/waypoint-mesh/waypoint/internal/h2"
 	"github.com/waypoint-mesh/waypoint/internal/l7/h1"
@@ -12,8 +13,8 @@ import (
 
 // failure is why an attempt has failed, and whether another may be made.
 type failure struct {
-	*answer
-	err error
+	reply *decide.Reply // to the client, if this is the end; nil: there is nobody
+	err   error
 	// unprocessed: nothing of the request has reached an application.
 	unprocessed bool
 	// stale: the connection had been used before and ended without a byte of a
@@ -23,7 +24,7 @@ type failure struct {
 	code int
 	// timeout: the attempt took too long, not the exchange.
 	timeout bool
-	// ours: the client is the cause, or nobody is left to answer; no retry.
+	// final: another attempt would not help, or there is nobody to answer.
 	final bool
 }
 
@@ -38,14 +39,14 @@ func (e *exchange) clientGone(err error) *failure {
 		e.responded = true // there is nobody to answer
 	}
 	e.down.abort(e.t.Batch(), err)
-	return &failure{answer: &answer{details: e.flow.Details}, err: errDownstream, final: true}
+	return &failure{reply: nil, err: errDownstream, final: true}
 }
 
 // badBody is a request body that is malformed or broken off.
 func (e *exchange) badBody(err error) *failure {
 	var fault *h1.Error
 	if errors.As(err, &fault) || errors.Is(err, errBodyTooLong) || errors.Is(err, errBodyTooShort) {
-		return &failure{answer: &answerBadBody, err: err, final: true}
+		return &failure{reply: &badBody, err: err, final: true}
 	}
 	return e.clientGone(err)
 }
@@ -54,7 +55,7 @@ func (e *exchange) badBody(err error) *failure {
 // gone, or the body contradicts its length.
 func (e *exchange) badResponseBody(err error) *failure {
 	if errors.Is(err, errBodyTooLong) || errors.Is(err, errBodyTooShort) {
-		return &failure{answer: &answerProtocol, err: err}
+		return &failure{reply: &upstreamInvalid, err: err}
 	}
 	return e.clientGone(err)
 }
@@ -63,30 +64,30 @@ func (e *exchange) badResponseBody(err error) *failure {
 func (e *exchange) timeout(err error) *failure {
 	switch {
 	case !errors.Is(err, task.ErrDeadline):
-		return &failure{answer: &answerClosed, err: err, final: true}
+		return &failure{reply: &upstreamClosed, err: err, final: true}
 	case e.timeIsUp():
-		return &failure{answer: &answerTimeout, err: err, final: true}
+		return &failure{reply: &tooLate, err: err, final: true}
 	}
-	return &failure{answer: &answerTryTimeout, err: err, timeout: true}
+	return &failure{reply: &attemptTooLate, err: err, timeout: true}
 }
 
 // upFailure is an endpoint that broke off, or sent what is not HTTP.
 func (e *exchange) upFailure(err error) *failure {
-	f := &failure{answer: &answerClosed, err: err, stale: e.up.stale()}
+	f := &failure{reply: &upstreamClosed, err: err, stale: e.up.stale()}
 	var fault *h1.Error
 	var stream *h2.StreamError
 	switch {
 	case errors.As(err, &fault):
-		f.answer = &answerProtocol
+		f.reply = &upstreamInvalid
 		if fault == h1.ErrTooLarge || fault == h1.ErrTooMany {
-			f.answer = &answerResponseLarge
+			f.reply = &responseTooLarge
 		}
 		f.stale = false
 	case errors.As(err, &stream):
 		f.unprocessed = stream.Unprocessed
-		f.answer = &answerReset
+		f.reply = &upstreamReset
 		if !stream.Remote {
-			f.answer = &answerProtocol
+			f.reply = &upstreamInvalid
 		}
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 	}

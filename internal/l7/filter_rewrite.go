@@ -9,7 +9,7 @@ func (e *exchange) rewrite(f *route.Rewrite) {
 		e.req.authority = f.Hostname
 	}
 	if f.Path != nil {
-		e.path = f.Path.Apply(e.path, e.decision.match)
+		e.path = f.Path.Apply(e.path, e.verdict.Match)
 		e.req.path = e.target(e.path, e.query)
 	}
 }

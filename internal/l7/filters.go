@@ -8,12 +8,12 @@ import (
 // reports whether one of them has answered it.
 func (e *exchange) filterRequest() bool {
 	e.prepareHeaders()
-	if r := e.decision.rule; r != nil {
+	if r := e.verdict.Rule; r != nil {
 		if e.applyRequest(r.Filters) {
 			return true
 		}
 	}
-	if b := e.decision.backend; b != nil {
+	if b := e.verdict.Backend; b != nil {
 		return e.applyRequest(b.Filters)
 	}
 	return false
@@ -44,10 +44,10 @@ func (e *exchange) applyRequest(filters []route.Filter) bool {
 
 // filterResponse applies what rule and backend say of responses.
 func (e *exchange) filterResponse() {
-	if b := e.decision.backend; b != nil {
+	if b := e.verdict.Backend; b != nil {
 		e.applyResponse(b.Filters)
 	}
-	if r := e.decision.rule; r != nil {
+	if r := e.verdict.Rule; r != nil {
 		e.applyResponse(r.Filters)
 	}
 }

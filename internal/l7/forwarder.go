@@ -9,6 +9,7 @@ import (
 
 	"github.com/waypoint-mesh/waypoint/internal/flow"
 	"github.com/waypoint-mesh/waypoint/internal/h2"
+	"github.com/waypoint-mesh/waypoint/internal/identity"
 	"github.com/waypoint-mesh/waypoint/internal/mesh"
 	"github.com/waypoint-mesh/waypoint/internal/task"
 	"github.com/waypoint-mesh/waypoint/internal/upstream"
@@ -28,6 +29,9 @@ type Options struct {
 	// ClientHeaders has x-forwarded-for appended and x-forwarded-client-cert
 	// replaced. Without it the one is left as it is and the other removed.
 	ClientHeaders bool
+	// TrustedHop reports whether what a peer has appended to x-forwarded-for is
+	// believed, for the policy field remoteIpBlocks. Nil: nobody's.
+	TrustedHop func(identity.ID) bool
 	// Identity returns our own SPIFFE URI, for x-forwarded-client-cert.
 	Identity func() string
 }

@@ -59,7 +59,7 @@ func (e *exchange) openH2(ep *mesh.Endpoint) *failure {
 	e.armDeadline()
 	switch {
 	case errors.Is(err, errTooManyWaiters):
-		return &failure{answer: &answerOverflow, err: err, final: true}
+		return &failure{reply: &overflow, err: err, final: true}
 	case err != nil:
 		return e.dialFailure(err)
 	}

@@ -1,7 +1,6 @@
 package l7
 
 import (
-	"errors"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -93,26 +92,26 @@ func (e *exchange) mayRetry(f *failure) bool {
 	p := e.retryPolicy()
 	// GEP-1731: besides the listed codes these are connection errors and
 	// attempts that took too long.
-	return p != nil && e.attempts <= p.Attempts && f.answer.status != http.StatusBadGateway
+	return p != nil && e.attempts <= p.Attempts && f.reply.Status != http.StatusBadGateway
 }
 
 // fail answers for an attempt that is not repeated.
 func (e *exchange) fail(f *failure) {
-	if errors.Is(f.err, errDownstream) {
+	if f.reply == nil {
 		return
 	}
 	if e.attempts > 1 && !f.final {
 		e.flow.Flags |= flow.RetryLimit
 	}
 	if f.code != 0 || e.timeIsUp() { // the pause before the next attempt took too long
-		f.answer = &answerTimeout
+		f.reply = &tooLate
 	}
-	e.answer(f.answer)
+	e.answer(f.reply)
 }
 
 // retryPolicy returns what the rule says of retries, nil if nothing.
 func (e *exchange) retryPolicy() *route.Retry {
-	if r := e.decision.rule; r != nil {
+	if r := e.verdict.Rule; r != nil {
 		return r.Retry
 	}
 	return nil
@@ -131,7 +130,7 @@ func (e *exchange) pause(f *failure) bool {
 	least, most := minBackoff, maxBackoff
 	if p := e.retryPolicy(); p != nil && p.Backoff > 0 {
 		least, most = p.Backoff, 10*p.Backoff
-	} else if f.stale || len(e.tried) < len(e.decision.port.Endpoints) {
+	} else if f.stale || len(e.tried) < e.choices() {
 		return true
 	}
 	d := min(least<<min(e.attempts-1, 6), most)

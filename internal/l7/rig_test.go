@@ -11,10 +11,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waypoint-mesh/waypoint/internal/authz"
+	"github.com/waypoint-mesh/waypoint/internal/decide"
 	"github.com/waypoint-mesh/waypoint/internal/flow"
 	"github.com/waypoint-mesh/waypoint/internal/flow/flowtest"
 	"github.com/waypoint-mesh/waypoint/internal/identity"
 	"github.com/waypoint-mesh/waypoint/internal/mesh"
+	"github.com/waypoint-mesh/waypoint/internal/route"
 	"github.com/waypoint-mesh/waypoint/internal/task"
 )
 
@@ -23,6 +26,7 @@ type rig struct {
 	t     *testing.T
 	sched *task.Scheduler
 	fw    *Forwarder
+	store *mesh.Store
 	port  *mesh.Port
 	rec   *flowtest.Recorder
 
@@ -38,16 +42,24 @@ var errRefused = errors.New("connection refused")
 func newRig(t *testing.T, mode task.Mode, app func(*pipeConn)) *rig {
 	r := &rig{
 		t: t, sched: task.NewScheduler(mode), rec: new(flowtest.Recorder), limit: 64 << 10,
-		apps: make(map[netip.AddrPort]func(*pipeConn)), dials: make(map[netip.AddrPort]int),
+		store: new(mesh.Store),
+		apps:  make(map[netip.AddrPort]func(*pipeConn)), dials: make(map[netip.AddrPort]int),
 	}
 	t.Cleanup(r.sched.Close)
-	r.port = &mesh.Port{Number: 80, Protocol: mesh.HTTP1, Service: &mesh.Service{
-		Key: "d/echo.d.svc.cluster.local", Name: "echo", Namespace: "d", Hostname: "echo.d.svc.cluster.local",
+	allowAll, err := authz.Compile(nil, authz.Options{HTTP: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	svc := &mesh.Service{
+		Key: "d/echo.d.svc.cluster.local", Name: "echo", Namespace: "d", Hostname: "echo.d.svc.cluster.local", Attached: true,
 		Telemetry: &flow.Service{Host: "echo.d.svc.cluster.local", Name: "echo", Namespace: "d"},
-	}}
+	}
+	r.port = &mesh.Port{Number: 80, Protocol: mesh.HTTP1, Service: svc, HTTPAuthz: allowAll}
+	svc.Ports = []*mesh.Port{r.port}
+	r.store.Publish(&mesh.Snapshot{Version: 1, Services: map[string]*mesh.Service{svc.Key: svc}})
 	r.addEndpoint("10.0.0.1:8080", app)
 	r.fw = New(Options{
-		Scheduler: r.sched, Store: new(mesh.Store), Observer: r.rec, Dial: r.dial, ClientHeaders: true,
+		Scheduler: r.sched, Store: r.store, Observer: r.rec, Dial: r.dial, ClientHeaders: true,
 		Identity: func() string { return "spiffe://cluster.local/ns/d/sa/waypoint" },
 		Limits:   Limits{IdleTimeout: time.Minute},
 	})
@@ -93,7 +105,7 @@ func (r *rig) connect() *pipeConn {
 	_ = client.SetDeadline(time.Now().Add(5 * time.Second)) // a hang is a failure with a name
 	r.sched.Turn(func(b *task.Batch) {
 		r.fw.Serve(b, Inbound{
-			Stream: ours, Dest: Destination{Port: r.port}, Target: "10.96.0.10:80",
+			Stream: ours, Dest: decide.Destination{Port: r.port, Dialled: netip.MustParseAddrPort("10.96.0.10:80")}, Target: "10.96.0.10:80",
 			Peer:     identity.ID{TrustDomain: "cluster.local", Namespace: "c", ServiceAccount: "client"},
 			PeerAddr: netip.MustParseAddrPort("10.0.9.9:40000"),
 		})
@@ -162,4 +174,38 @@ func scripted(heads chan<- string, answer string) func(*pipeConn) {
 func httpApp(h http.HandlerFunc) func(*pipeConn) {
 	srv := &http.Server{Handler: h, ReadHeaderTimeout: time.Minute}
 	return func(c *pipeConn) { _ = srv.Serve(&oneConn{c: c}) }
+}
+
+// route has the port follow rules.
+func (r *rig) route(rules ...route.Rule) {
+	r.t.Helper()
+	for i := range rules {
+		for j := range rules[i].Backends {
+			b := &rules[i].Backends[j]
+			if b.Service == "" {
+				b.Service, b.Port, b.Weight = r.port.Service.Key, 80, 1
+			}
+		}
+	}
+	table, err := route.NewTable(rules)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.port.Routes = &mesh.Routes{HTTP: table}
+}
+
+// forward is a rule that sends everything to the service itself.
+func forward(filters ...route.Filter) route.Rule {
+	return route.Rule{Route: "HTTPRoute d/r", Name: "0", Label: "/*", Backends: []route.Backend{{}}, Filters: filters}
+}
+
+// deny has policy refuse what has the path.
+func (r *rig) deny(path string) {
+	r.t.Helper()
+	engine, err := authz.Compile([]authz.Policy{{Name: "no", Namespace: "d", Action: authz.Deny,
+		Rules: []authz.Rule{{To: []authz.Operation{{Paths: []string{path}}}}}}}, authz.Options{HTTP: true})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.port.HTTPAuthz = engine
 }

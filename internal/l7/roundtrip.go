@@ -51,15 +51,15 @@ func (e *exchange) attempt() *failure {
 func (e *exchange) finishAttempt(whole bool, cause error) {
 	e.up.release(e.t.Batch(), whole, cause)
 	e.up = nil
-	e.decision.endpoint.Load.InFlight.Add(-1)
+	e.endpoint.Load.InFlight.Add(-1)
 }
 
 // breakOff ends an exchange whose response has begun: the client must not take
 // for complete what is not.
 func (e *exchange) breakOff(f *failure) {
-	e.flow.Flags |= f.flags
-	e.flow.Details = f.details
-	if f.err != errDownstream {
+	if f.reply != nil {
+		e.flow.Flags |= f.reply.Flags
+		e.flow.Details = f.reply.Details
 		e.down.abort(e.t.Batch(), f.err)
 	}
 	e.finishAttempt(false, f.err)
@@ -127,6 +127,7 @@ func (e *exchange) pumpRequest(b *task.Batch) *failure {
 				return nil
 			}
 			e.requested = true
+			e.startMirrors()
 		default:
 			return e.badBody(err)
 		}
@@ -137,6 +138,7 @@ func (e *exchange) pumpRequest(b *task.Batch) *failure {
 // took accounts for body bytes that went upstream, and drops them.
 func (e *exchange) took(b *task.Batch, p []byte) {
 	e.replay.keep(p)
+	e.mirrors.tee(p)
 	e.flow.Received += int64(len(p))
 	if e.flow.Kind == flow.GRPC {
 		e.received.count(p)
@@ -225,7 +227,7 @@ func (e *exchange) pumpHead(b *task.Batch) (bool, *failure) {
 	}
 	e.flow.UpstreamTime = time.Since(e.flow.Start)
 	if e.wantsRetry(e.res.status) {
-		return false, &failure{answer: &answerTimeout, code: e.res.status}
+		return false, &failure{reply: &tooLate, code: e.res.status}
 	}
 	e.replay.release()
 	e.filterResponse()

@@ -65,7 +65,7 @@ func (e *exchange) Run(t *task.Task) {
 	e.h2down.ended = false
 	e.flow.Protocol = "HTTP/2"
 	if s.Head().TooLarge {
-		e.refuse(&answerTooLarge)
+		e.refuse(&headTooLarge)
 		return
 	}
 	e.h2down.request(&e.req, &e.arena)

@@ -24,7 +24,7 @@ func (e *exchange) relay() {
 	var broken *task.RelayError
 	if err != nil {
 		e.flow.Flags |= flow.DownstreamClosed
-		if errors.As(err, &broken) && broken.FromUp {
+		if errors.As(err, &broken) && broken.Upstream {
 			e.flow.Flags = e.flow.Flags&^flow.DownstreamClosed | flow.UpstreamClosed
 		}
 		e.down.abort(e.t.Batch(), h2.InternalError)

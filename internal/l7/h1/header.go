@@ -1,6 +1,9 @@
 package h1
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Field is one header field, its name in lower case.
 type Field = struct{ Name, Value string }
@@ -115,4 +118,12 @@ func (h *Header) Reset() { h.Truncate(0) }
 func (h *Header) CopyFrom(from *Header) {
 	h.Fields = append(h.Fields[:0], from.Fields...)
 	h.spelling = append(h.spelling[:0], from.spelling...)
+}
+
+// CloneStrings has h share no memory with the buffer that its strings are views of.
+func (h *Header) CloneStrings() {
+	for i := range h.Fields {
+		h.Fields[i] = Field{strings.Clone(h.Fields[i].Name), strings.Clone(h.Fields[i].Value)}
+		h.spelling[i] = strings.Clone(h.spelling[i])
+	}
 }
