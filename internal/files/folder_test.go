@@ -11,7 +11,7 @@ import (
 
 // tree makes files and links in a new folder: "name" => content, "name" => "-> target"
 // for a link, "name/" for a directory.
-func tree(t *testing.T, entries ...string) string {
+func tree(t testing.TB, entries ...string) string {
 	t.Helper()
 	root := t.TempDir()
 	for _, e := range entries {
@@ -22,7 +22,7 @@ func tree(t *testing.T, entries ...string) string {
 }
 
 // put writes one entry, with what it needs above it.
-func put(t *testing.T, path, content string) {
+func put(t testing.TB, path, content string) {
 	t.Helper()
 	dir := filepath.Dir(path)
 	if strings.HasSuffix(path, "/") {

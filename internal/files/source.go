@@ -41,7 +41,10 @@ type Source struct {
 	store      *mesh.Store
 	builder    *mesh.Builder
 	refused    map[string]string // what the builder was told, reasons by object
-	outside    []Problem         // of the folder itself and of files that are no manifests
+	outside    []Problem         // of the folder itself and of what in it cannot be listed
+	// uncompiled are resources that translation let pass and compilation did not,
+	// by key. One of the two is wrong then.
+	uncompiled map[string]Problem
 	watch      func(dirs []string) (added bool)
 
 	mu       sync.Mutex // guards problems and stats
@@ -63,15 +66,16 @@ type Stats struct {
 // New makes a source that publishes to store.
 func New(o Options, store *mesh.Store) *Source {
 	s := &Source{
-		options:   o,
-		log:       o.Log,
-		manifests: make(map[string]*manifest),
-		claims:    newClaims(),
-		applied:   make(map[translate.Key]*object),
-		store:     store,
-		builder:   mesh.NewBuilder(store),
-		refused:   make(map[string]string),
-		watch:     func([]string) bool { return false },
+		options:    o,
+		log:        o.Log,
+		manifests:  make(map[string]*manifest),
+		claims:     newClaims(),
+		applied:    make(map[translate.Key]*object),
+		store:      store,
+		builder:    mesh.NewBuilder(store),
+		refused:    make(map[string]string),
+		uncompiled: make(map[string]Problem),
+		watch:      func([]string) bool { return false },
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
@@ -198,10 +202,21 @@ func (s *Source) apply(touched map[translate.Key]struct{}) bool {
 	}
 	changes := s.translator.Update()
 	for _, key := range changes.Removed {
-		s.builder.Remove(compile.Key(key))
+		delete(s.uncompiled, key.String())
+		for _, part := range compile.Keys(key) {
+			s.builder.Remove(part)
+		}
 	}
 	for _, resource := range changes.Upserted {
-		s.builder.Set(compile.Part(resource))
+		part, err := compile.Part(resource), compile.Check(resource)
+		if err != nil {
+			s.uncompiled[resource.Key.String()] = Problem{Object: resource.Key.String(), Fault: err.Error()}
+		} else {
+			delete(s.uncompiled, resource.Key.String())
+		}
+		if err == nil || !s.builder.Has(part.PartKey()) { // else the last good one stays
+			s.builder.Set(part)
+		}
 	}
 	s.report()
 	before := s.store.Load()
@@ -269,6 +284,9 @@ func (s *Source) collectProblems() []Problem {
 	problems := slices.Concat(s.outside, s.claims.duplicates(), s.ignored())
 	for _, m := range s.manifests {
 		problems = append(problems, m.problems()...)
+	}
+	for _, p := range s.uncompiled {
+		problems = append(problems, p)
 	}
 	for _, p := range s.translator.AllProblems() {
 		problems = append(problems, s.place(p))

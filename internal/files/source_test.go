@@ -57,7 +57,7 @@ func docs(list ...string) string { return strings.Join(list, "---\n") }
 // time it is.
 type folder struct {
 	*Source
-	t    *testing.T
+	t    testing.TB
 	root string
 	now  time.Time
 }

@@ -122,6 +122,12 @@ func (b *Builder) Set(p Part) {
 	}
 }
 
+// Has reports whether there is a part of that key.
+func (b *Builder) Has(key Key) bool {
+	_, ok := b.parts[key]
+	return ok
+}
+
 // Remove takes a part away. A key that nothing has is ignored.
 func (b *Builder) Remove(key Key) {
 	if p, ok := b.parts[key]; ok {
