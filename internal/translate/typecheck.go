@@ -136,6 +136,10 @@ func (r *report) field(at path, f protoreflect.FieldDescriptor, value any) {
 	case f.IsList():
 		items, _ := r.want(at, value, "a list").([]any)
 		for i, item := range items {
+			if item == nil {
+				r.errorf(at.index(i), "must not be null")
+				continue
+			}
 			r.single(at.index(i), f, item)
 		}
 	default:
