@@ -53,7 +53,7 @@ func (c *Conn) sendGoAway(last uint32, code ErrCode, debug string) {
 // peerGoAway follows a GOAWAY of the peer: streams above last were not processed
 // and fail now, or they would hang until the peer closes.
 func (c *Conn) peerGoAway(last uint32, why *ConnError) {
-	c.draining, c.changed = true, true
+	c.draining, c.changed, c.goAway = true, true, why
 	if c.client {
 		for id, s := range c.streams {
 			if id > last {
@@ -63,7 +63,6 @@ func (c *Conn) peerGoAway(last uint32, why *ConnError) {
 			}
 		}
 	}
-	c.goAway = why
 	c.endIfIdle()
 }
 

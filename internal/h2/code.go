@@ -108,6 +108,7 @@ var (
 	errWriteEnded  = errors.New("write on a stream whose sending side has ended")
 	errNoHead      = errors.New("write on a stream before its response head")
 	errSecondHead  = errors.New("second final response head on one stream")
+	errStatus      = errors.New("the status of a response is not between 100 and 999, or an interim one ends the stream")
 	errNoProtocol  = errors.New("the peer does not allow extended CONNECT (RFC 8441)")
 	errAborted     = errors.New("stream aborted")
 	errOutputLimit = errors.New("the peer does not read what we send")

@@ -39,8 +39,9 @@ type encoder struct {
 	size     int          // as RFC 7541 section 4.1 counts
 	max      int
 	announce bool // the next section begins with the new size
-	// seen holds hashes of fields that came lately, by their low bits.
-	seen [64]uint32
+	// seen holds hashes of fields that came lately, the last four for each value
+	// of their low bits.
+	seen [16][4]uint32
 }
 
 type tableEntry struct {
@@ -118,11 +119,14 @@ func (e *encoder) field(p []byte, name, value string) []byte {
 
 // again reports whether the field with this hash came before, lately.
 func (e *encoder) again(hash uint32) bool {
-	slot := &e.seen[hash%uint32(len(e.seen))]
-	if *slot == hash {
-		return true
+	last := &e.seen[hash%uint32(len(e.seen))]
+	for _, h := range last {
+		if h == hash {
+			return true
+		}
 	}
-	*slot = hash
+	copy(last[1:], last[:])
+	last[0] = hash
 	return false
 }
 

@@ -224,19 +224,18 @@ func TestServerTellsNetHTTPOfResets(t *testing.T) {
 func TestServerSeesCancel(t *testing.T) {
 	sched := task.NewScheduler(task.Coroutines)
 	defer sched.Close()
-	started, got := make(chan struct{}), make(chan error, 1)
+	started, got := make(chan struct{}), make(chan ErrCode, 1)
 	addr := listen(t, sched, Config{}, func(tk *task.Task, s *Stream) {
 		close(started)
-		for s.ReadErr() == nil || s.ReadErr() == io.EOF {
-			if _, err := s.Write(tk.Batch(), nil); s.err != nil {
-				got <- err
+		for {
+			if code, ok := s.ResetCode(); ok {
+				got <- code
 				return
 			}
 			if tk.Park() != nil {
 				return
 			}
 		}
-		got <- s.ReadErr()
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	req, _ := http.NewRequestWithContext(ctx, "GET", "http://"+addr, nil)
@@ -247,5 +246,7 @@ func TestServerSeesCancel(t *testing.T) {
 	if _, err := stdClient(t).Do(req); err == nil {
 		t.Error("the canceled request succeeded")
 	}
-	<-got
+	if code := <-got; code != Cancel {
+		t.Errorf("reset with %v", code)
+	}
 }

@@ -1,5 +1,7 @@
 package h2
 
+import "strconv"
+
 // The methods in this file append to the output. They want c.mu.
 
 // writeData takes as much of p as may be sent now.
@@ -68,13 +70,14 @@ func (c *Conn) writeHead(s *Stream, h *Head, end bool) error {
 		return errWriteEnded
 	case s.sentHead:
 		return errSecondHead
+	case h.Status < 100 || h.Status > 999 || h.interim() && end:
+		return errStatus
 	case !c.fits(h.Fields):
 		return ErrHeadTooLarge
 	}
 	start := c.beginHeaders()
-	var digits [3]byte
 	k := c.out.buf
-	k.b = c.encoder.field(k.b, ":status", statusString(h.Status, &digits))
+	k.b = c.encoder.field(k.b, ":status", statusString(h.Status))
 	k.b = c.encodeFields(k.b, h.Fields)
 	c.endHeaders(start, s.id, end)
 	s.sentHead = !h.interim()
@@ -134,15 +137,17 @@ func (c *Conn) endHeaders(start int, id uint32, end bool) {
 	}
 }
 
-// statusString returns the digits of a status without allocating for those of
-// the static table, and one small string for others.
-func statusString(status int, digits *[3]byte) string {
-	switch status {
-	case 200:
-		return "200"
-	case 503:
-		return "503"
+// statuses holds the digits of every status that is in use.
+var statuses = func() (table [600]string) {
+	for i := range table {
+		table[i] = strconv.Itoa(i)
 	}
-	digits[0], digits[1], digits[2] = byte('0'+status/100%10), byte('0'+status/10%10), byte('0'+status%10)
-	return string(digits[:])
+	return table
+}()
+
+func statusString(status int) string {
+	if status < len(statuses) {
+		return statuses[status]
+	}
+	return strconv.Itoa(status)
 }
