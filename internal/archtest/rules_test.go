@@ -25,7 +25,7 @@ var arrows = []arrow{
 	{"h2", []string{"task"}, "one HTTP/2 connection, client or server, over any transport"},
 	{"hbone", []string{"h2", "wire", "task", "identity"}, "CONNECT in both directions: server, dialer, pool"},
 	{"mesh", []string{"identity", "authz", "route", "flow"}, "services, workloads and endpoints in one immutable snapshot"},
-	{"decide", []string{"mesh", "authz", "route", "flow"}, "pure: destination, protocol, policy and route of one connection or request"},
+	{"decide", []string{"mesh", "authz", "route", "flow", "identity"}, "pure: destination, protocol, policy and route of one connection or request"},
 	{"upstream", []string{"mesh", "hbone", "wire", "task", "identity"}, "choose an endpoint and connect to it"},
 	{"l4", []string{"decide", "upstream", "flow", "hbone", "task"}, "byte streams, TLS by server name"},
 	{"l7", []string{"decide", "upstream", "mesh", "route", "flow", "hbone", "h2", "task", "identity"}, "HTTP: codec, exchange, filters, retries; it acts on what decide says in the words of mesh and route"},

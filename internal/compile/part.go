@@ -43,19 +43,18 @@ func compile(r api.Resource) (mesh.Part, error) {
 	panic(fmt.Sprintf("compile: %T is not a resource", r.Message))
 }
 
-// Key is the key of the part that a resource of this key compiles to. An address
-// is a service or a workload, which its name tells: UIDs have more than one slash.
-func Key(k api.Key) mesh.Key {
+// Keys are those of the parts that a resource of this key may have been compiled
+// to: an address is a service or a workload.
+func Keys(k api.Key) []mesh.Key {
 	switch k.Type {
+	case api.AddressType:
+		return []mesh.Key{{Kind: mesh.ServiceKind, Name: k.Name}, {Kind: mesh.WorkloadKind, Name: k.Name}}
 	case api.GatewayType:
-		return mesh.Key{Kind: mesh.GatewayKind}
+		return []mesh.Key{{Kind: mesh.GatewayKind}}
 	case api.RouteType:
-		return mesh.Key{Kind: mesh.RouteKind, Name: k.Name}
+		return []mesh.Key{{Kind: mesh.RouteKind, Name: k.Name}}
 	case api.AuthorizationPolicyType:
-		return mesh.Key{Kind: mesh.PolicyKind, Name: k.Name}
+		return []mesh.Key{{Kind: mesh.PolicyKind, Name: k.Name}}
 	}
-	if _, _, ok := workload.ParseServiceName(k.Name); ok {
-		return mesh.Key{Kind: mesh.ServiceKind, Name: k.Name}
-	}
-	return mesh.Key{Kind: mesh.WorkloadKind, Name: k.Name}
+	return nil
 }

@@ -23,17 +23,20 @@ func TCP(snap *mesh.Snapshot, d *Destination, c *Caller, random uint32) Verdict 
 }
 
 // TLS is TCP for a connection that began with a ClientHello: TLSRoutes are asked
-// for its server name. Where there are some and none matches, it goes nowhere.
+// for its server name first. Where there are some, and none matches, and there is
+// no TCPRoute either, it goes nowhere.
 func TLS(snap *mesh.Snapshot, d *Destination, c *Caller, random uint32) Verdict {
 	routes := RoutesFor(d.Port, c.Peer)
 	if routes == nil || routes.TLS == nil {
 		return TCP(snap, d, c, random)
 	}
-	rule, ok := routes.TLS.Match(c.SNI)
-	if !ok {
-		return Verdict{Reply: &noRoute}
+	if rule, ok := routes.TLS.Match(c.SNI); ok {
+		return follow(snap, rule, random)
 	}
-	return follow(snap, rule, random)
+	if routes.TCP != nil {
+		return follow(snap, routes.TCP, random)
+	}
+	return Verdict{Reply: &noRoute}
 }
 
 func follow(snap *mesh.Snapshot, rule *route.Rule, random uint32) Verdict {
