@@ -255,6 +255,9 @@ func TestAccessLogFormats(t *testing.T) {
 }
 
 func TestAccessLogDoesNotAllocate(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
 	for _, format := range []string{"text", "json"} {
 		l, err := NewAccessLog(io.Discard, format)
 		if err != nil {

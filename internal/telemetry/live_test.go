@@ -160,6 +160,9 @@ func TestLiveIsBounded(t *testing.T) {
 
 // All observers of the product, with everything on and the request unsampled.
 func TestObserversDoNotAllocate(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
 	log, err := NewAccessLog(io.Discard, "json")
 	if err != nil {
 		t.Fatal(err)

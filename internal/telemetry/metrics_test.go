@@ -389,6 +389,9 @@ func TestMetricsInParallel(t *testing.T) {
 }
 
 func TestMetricsDoNotAllocate(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
 	m := NewMetrics(Options{})
 	for name, f := range map[string]*flow.Flow{"request": request(), "call": call(), "connection": connection()} {
 		m.Done(f)

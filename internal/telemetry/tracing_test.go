@@ -320,6 +320,9 @@ func TestTraceOptions(t *testing.T) {
 }
 
 func TestUnsampledDoesNotAllocate(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
 	tracing := newTracing(t, TraceOptions{Endpoint: "127.0.0.1:1", Percent: 0})
 	f := request()
 	if n := testing.AllocsPerRun(100, func() {
