@@ -95,10 +95,10 @@ func (d *h1Down) interim(_ *task.Batch, res *response) error {
 	return nil
 }
 
-func (d *h1Down) respond(_ *task.Batch, req *request, res *response) error {
+func (d *h1Down) respond(b *task.Batch, req *request, res *response) error {
 	f := d.framing(req, res)
 	d.frame(f)
-	if f.Kind == h1.UntilClose {
+	if f.Kind == h1.UntilClose || res.local && !d.received(b) {
 		d.close = true
 	}
 	out := h1.AppendStatusLine(d.out, res.status, res.reason)
@@ -150,6 +150,11 @@ func (d *h1Down) reusable(b *task.Batch) bool {
 	if d.close || !d.ended || len(d.out) > 0 {
 		return false
 	}
+	return d.received(b)
+}
+
+// received reports whether all of the request's body has been read.
+func (d *h1Down) received(b *task.Batch) bool {
 	_, err := d.next(b)
 	return errors.Is(err, io.EOF)
 }

@@ -109,6 +109,9 @@ func (e *exchange) serveH1() bool {
 	if d.req.Minor == 0 {
 		e.flow.Protocol = "HTTP/1.0"
 	}
+	if e.req.authority == "" { // HTTP/1.0 alone may leave it out
+		e.req.authority = e.in.Target
+	}
 	e.run()
 	return d.reusable(e.t.Batch())
 }

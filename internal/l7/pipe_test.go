@@ -121,34 +121,41 @@ type pipeConn struct {
 	*pipe
 	sched    *task.Scheduler
 	mu       sync.Mutex
-	changed  chan struct{} // holds a token when something happened
+	changed  chan struct{} // closed when something happens
 	deadline time.Time
 }
 
 func (p *pipe) conn(s *task.Scheduler) *pipeConn {
-	c := &pipeConn{pipe: p, sched: s, changed: make(chan struct{}, 1)}
+	c := &pipeConn{pipe: p, sched: s, changed: make(chan struct{})}
 	p.SetWaker(c)
 	return c
 }
 
 // Wake implements task.Waker.
 func (c *pipeConn) Wake(*task.Batch) {
-	select {
-	case c.changed <- struct{}{}:
-	default:
-	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	close(c.changed)
+	c.changed = make(chan struct{})
 }
 
-func (c *pipeConn) wait() error {
+// listen returns a channel that is closed by what happens from now on.
+func (c *pipeConn) listen() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.changed
+}
+
+func (c *pipeConn) wait(changed <-chan struct{}) error {
 	c.mu.Lock()
 	at := c.deadline
 	c.mu.Unlock()
 	if at.IsZero() {
-		<-c.changed
+		<-changed
 		return nil
 	}
 	select {
-	case <-c.changed:
+	case <-changed:
 		return nil
 	case <-time.After(time.Until(at)):
 		return os.ErrDeadlineExceeded
@@ -157,6 +164,7 @@ func (c *pipeConn) wait() error {
 
 func (c *pipeConn) Read(p []byte) (int, error) {
 	for {
+		changed := c.listen()
 		err := c.ReadErr()
 		if d := c.Peek(); len(d) > 0 {
 			n := copy(p, d)
@@ -166,7 +174,7 @@ func (c *pipeConn) Read(p []byte) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		if err := c.wait(); err != nil {
+		if err := c.wait(changed); err != nil {
 			return 0, err
 		}
 	}
@@ -174,13 +182,14 @@ func (c *pipeConn) Read(p []byte) (int, error) {
 
 func (c *pipeConn) Write(p []byte) (int, error) {
 	for done := 0; ; {
+		changed := c.listen()
 		var n int
 		var err error
 		c.sched.Turn(func(b *task.Batch) { n, err = c.pipe.Write(b, p[done:]) })
 		if done += n; done == len(p) || err != nil {
 			return done, err
 		}
-		if err := c.wait(); err != nil {
+		if err := c.wait(changed); err != nil {
 			return done, err
 		}
 	}
