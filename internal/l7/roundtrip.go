@@ -12,6 +12,7 @@ import (
 // forward sends the request to an endpoint, again if that is safe or asked for,
 // and passes the response on.
 func (e *exchange) forward() {
+	e.replay.on = e.retryPolicy() != nil || e.speaksHTTP2()
 	for {
 		f := e.attempt()
 		if f == nil {
