@@ -2,6 +2,7 @@ package h2
 
 import (
 	"errors"
+	"math"
 
 	"github.com/waypoint-mesh/waypoint/internal/task"
 )
@@ -97,18 +98,23 @@ func (c *Conn) shut(err error) {
 func (c *Conn) finish(code ErrCode, debug string, err error) {
 	c.sendGoAway(c.lastID, code, debug)
 	c.closing, c.changed = true, true
-	c.failAll(err)
+	c.failAll(err, math.MaxUint64)
 	if code != NoError {
 		c.linger(lingerTime)
 	}
 }
 
-// failAll ends every stream for err and lets go of what receiving holds.
-func (c *Conn) failAll(err error) {
+// failAll ends every stream for err and lets go of what receiving holds. Output
+// from unsent on has not left: requests in it were not processed.
+func (c *Conn) failAll(err error, unsent uint64) {
 	if c.err == nil {
 		c.err = err
 	}
 	for _, s := range c.streams {
+		if c.client && s.headEnd > unsent {
+			c.fail(s, &StreamError{Code: RefusedStream, Unprocessed: true, Reason: "the connection broke before the request left: " + err.Error()}, endedByUs)
+			continue
+		}
 		c.fail(s, err, endedByPeer)
 	}
 	c.partial.free()
@@ -123,7 +129,11 @@ func (c *Conn) cut(err error) {
 		return
 	}
 	c.dead, c.changed = true, true
-	c.failAll(err)
+	unsent := c.out.handed
+	if c.flushing {
+		unsent += uint64(len(c.out.sending.b) - c.out.sent) // nobody knows how much of it
+	}
+	c.failAll(err, unsent)
 	c.cutFor = c.err
 	c.stopKeepalive()
 	if !c.flushing {

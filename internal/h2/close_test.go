@@ -211,3 +211,40 @@ func TestLingerEndsThePeerThatDoesNot(t *testing.T) {
 		t.Error("cut without a cause")
 	}
 }
+
+// TestNestedConnectionsAreNotPinged: their carrier is, and a gRPC server ends
+// connections that are.
+func TestNestedConnectionsAreNotPinged(t *testing.T) {
+	sched := task.NewScheduler(task.Coroutines)
+	defer sched.Close()
+	for _, cfg := range []Config{{Depth: 1}, {PingInterval: -1}} {
+		cfg.Scheduler = sched
+		c := NewClient(new(pipe), cfg, &events{})
+		sched.Turn(c.Start)
+		if c.keepalive.timer != nil {
+			t.Errorf("%+v has a timer", cfg)
+		}
+	}
+}
+
+// TestUnsentRequestIsUnprocessed: the transport breaks before it has taken all of
+// the second request's head.
+func TestUnsentRequestIsUnprocessed(t *testing.T) {
+	l := newLone(t, false, Config{})
+	open := func() (s *Stream) {
+		l.sched.Turn(func(b *task.Batch) {
+			var err error
+			if s, err = l.c.Open(b, &Head{Method: "CONNECT", Authority: "a:1"}, false, nil); err != nil {
+				t.Fatal(err)
+			}
+		})
+		return s
+	}
+	first := open()
+	l.pipe.limit = len(l.pipe.sent) + 5
+	second := open()
+	l.sched.Turn(func(b *task.Batch) { l.c.Closed(b, errors.New("broken")) })
+	if first.Unprocessed() || !second.Unprocessed() {
+		t.Errorf("unprocessed: %v, %v, want only the second", first.Unprocessed(), second.Unprocessed())
+	}
+}

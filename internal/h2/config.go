@@ -62,7 +62,10 @@ type Config struct {
 	// ExtendedConnect allows clients CONNECT with :protocol (RFC 8441).
 	ExtendedConnect bool
 	// PingInterval is how long nothing may arrive before we ask whether the
-	// peer lives. Default 10 s.
+	// peer lives. Negative: we never do. Default 10 s over a socket; never in a
+	// stream, where the connection below asks. An application's gRPC server
+	// takes offence at pings (ENHANCE_YOUR_CALM, "too_many_pings"): do not ask
+	// one.
 	PingInterval time.Duration
 	// PingTimeout is how long the answer may take. Default 20 s.
 	PingTimeout time.Duration
@@ -76,6 +79,9 @@ func (cfg Config) withDefaults() Config {
 	setDefault(&cfg.ConnWindow, 16<<20)
 	setDefault(&cfg.MaxHeaderBytes, 64<<10)
 	setDefault(&cfg.MaxHeaderFields, 256)
+	if cfg.Depth > 0 {
+		setDefault(&cfg.PingInterval, -1)
+	}
 	setDefault(&cfg.PingInterval, 10*time.Second)
 	setDefault(&cfg.PingTimeout, 20*time.Second)
 	if cfg.Budget == nil {

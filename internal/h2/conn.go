@@ -175,15 +175,16 @@ func (c *Conn) open(h *Head, end bool, w task.Waker) (*Stream, error) {
 	s.noContent, s.connect = h.Method == "HEAD", h.Method == "CONNECT"
 	c.streams[s.id] = s
 	c.sendRequest(s.id, h, end)
-	if end {
-		s.sendEnd = true
+	s.headEnd, s.sendEnd = c.out.end(), end
+	if c.nextID > maxStreamID {
+		c.draining = true // no number is left
 	}
 	return s, nil
 }
 
 // capacity is how many streams may be opened now.
 func (c *Conn) capacity() int {
-	if !c.client || c.draining || c.closing || c.dead || c.nextID > maxStreamID {
+	if !c.client || c.draining || c.closing || c.dead {
 		return 0
 	}
 	return max(int(c.peerLimit)-len(c.streams), 0)

@@ -15,7 +15,7 @@ const lingerTime = 2 * time.Second
 // keepalive finds peers that have vanished. Whatever arrives is life, so a busy
 // connection is never pinged, and no clock is read when bytes arrive.
 type keepalive struct {
-	timer  *task.Timer // nil without a scheduler
+	timer  *task.Timer // nil while there is nothing to time
 	alive  bool        // something arrived since the timer was set
 	pinged bool        // the timer runs for the answer
 	linger bool        // the timer runs for the end
@@ -32,8 +32,17 @@ func (w *keepaliveWaker) Wake(b *task.Batch) {
 }
 
 func (c *Conn) startKeepalive() {
-	if c.cfg.Scheduler != nil {
-		c.keepalive.timer = c.cfg.Scheduler.After(c.cfg.PingInterval, (*keepaliveWaker)(c))
+	if c.cfg.PingInterval > 0 {
+		c.setTimer(c.cfg.PingInterval)
+	}
+}
+
+func (c *Conn) setTimer(d time.Duration) {
+	switch k := &c.keepalive; {
+	case k.timer != nil:
+		k.timer.Reset(d)
+	case c.cfg.Scheduler != nil:
+		k.timer = c.cfg.Scheduler.After(d, (*keepaliveWaker)(c))
 	}
 }
 
@@ -54,7 +63,7 @@ func (c *Conn) tick() {
 		return
 	case k.alive:
 		k.pinged = false
-		k.timer.Reset(c.cfg.PingInterval)
+		c.setTimer(c.cfg.PingInterval)
 	case k.pinged:
 		c.cut(errors.New("the peer does not answer: nothing arrived in " +
 			(c.cfg.PingInterval + c.cfg.PingTimeout).String() + ", not even an answer to PING"))
@@ -65,17 +74,15 @@ func (c *Conn) tick() {
 			o := c.out.room(headerLen + 8)
 			o.b = appendPing(o.b, false, [8]byte{'a', 'l', 'i', 'v', 'e', '?'})
 		}
-		k.timer.Reset(c.cfg.PingTimeout)
+		c.setTimer(c.cfg.PingTimeout)
 	}
 	k.alive = false
 }
 
 // linger bounds the time to the end of the transport.
 func (c *Conn) linger(d time.Duration) {
-	k := &c.keepalive
-	if k.timer == nil || k.linger {
-		return
+	if !c.keepalive.linger {
+		c.keepalive.linger = true
+		c.setTimer(d)
 	}
-	k.linger = true
-	k.timer.Reset(d)
 }

@@ -20,6 +20,7 @@ type output struct {
 	buf     *chunk // frames, whole ones
 	sending *chunk // taken by the flush
 	sent    int    // of sending
+	handed  uint64 // bytes that the transport has taken so far
 
 	// The last frame in buf, if it is DATA that more can be added to.
 	last   *Stream
@@ -37,6 +38,9 @@ func (o *output) queued() int {
 	}
 	return n
 }
+
+// end is the position, in all that was ever appended, of the next frame.
+func (o *output) end() uint64 { return o.handed + uint64(o.queued()) }
 
 // room returns the chunk to append the next frame of n bytes to.
 func (o *output) room(n int) *chunk {
@@ -129,6 +133,7 @@ func (c *Conn) sendTaken(b *task.Batch) bool {
 		return false
 	}
 	c.out.sent += n
+	c.out.handed += uint64(n)
 	if n < len(p) && !c.flushAgain {
 		c.stuck = true
 		return false

@@ -84,5 +84,6 @@ func (r *rider) move(b *task.Batch) {
 			end = nil
 		}
 		r.c.Closed(b, end)
+		r.s.Done(b)
 	}
 }

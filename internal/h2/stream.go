@@ -27,6 +27,8 @@ type Stream struct {
 	credit     int32         // discarded and not yet returned to the peer
 	credited   time.Duration // when credit was last returned, since the connection's start
 
+	headEnd uint64 // client: where in the output the request's head ends
+
 	resetCode ErrCode // of the peer's RST_STREAM, if wasReset
 	wasReset  bool
 
@@ -212,7 +214,8 @@ func (s *Stream) ResetCode() (code ErrCode, ok bool) {
 }
 
 // Unprocessed reports whether the peer has provably not begun to work on the
-// stream: it refused it, or left it out of a GOAWAY.
+// stream: it refused it, left it out of a GOAWAY, or the connection broke before
+// the request's head had left.
 func (s *Stream) Unprocessed() bool {
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()

@@ -54,9 +54,16 @@ func (c *Conn) signal(s *Stream) {
 func (c *Conn) endSend(s *Stream) {
 	s.sendEnd, s.wantWrite = true, false
 	if s.recvEnd {
-		c.forget(s, endedByPeer)
-		c.resets.earn(1)
+		c.endBoth(s)
 	}
+}
+
+// endBoth forgets a stream that has ended in order, which earns the peer some of
+// what others cost it.
+func (c *Conn) endBoth(s *Stream) {
+	c.forget(s, endedByPeer)
+	c.resets.earn(1)
+	c.control.earn(1)
 }
 
 // endRecv notes that END_STREAM came.
@@ -67,8 +74,7 @@ func (c *Conn) endRecv(s *Stream) error {
 	s.recvEnd = true
 	c.signal(s)
 	if s.sendEnd {
-		c.forget(s, endedByPeer)
-		c.resets.earn(1)
+		c.endBoth(s)
 	}
 	return nil
 }
