@@ -71,7 +71,7 @@ func (fw *Forwarder) Forward(t *task.Task, in *Inbound) {
 	c := &connection{fw: fw, in: in, f: in.Flow}
 	c.f.Service, c.f.Port = in.Dest.Service(), in.Dest.Dialled.Port()
 	fw.opts.Observer.Start(c.f)
-	defer c.done()
+	defer c.done(t)
 	if c.admit(t.Batch()) && c.connect(t) && c.accept(t.Batch()) {
 		c.relay(t)
 	}
@@ -95,9 +95,11 @@ type connection struct {
 	relayed task.Relay
 }
 
-// done reports the connection, whatever happened to it.
-func (c *connection) done() {
-	if c.load != nil {
+// done lets go of the connection and reports it, whatever happened to it.
+func (c *connection) done(t *task.Task) {
+	c.in.Stream.Done(t.Batch())
+	if c.up != nil {
+		c.up.Done(t.Batch())
 		c.load.InFlight.Add(-1)
 	}
 	c.count()

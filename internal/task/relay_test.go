@@ -47,6 +47,7 @@ func (p *pipeEnd) Abort(b *Batch, err error) {
 	p.peer.notify(b)
 }
 func (p *pipeEnd) SetWaker(w Waker) { p.waker = w }
+func (p *pipeEnd) Done(*Batch)      {}
 func (p *pipeEnd) notify(b *Batch) {
 	if p.waker != nil {
 		p.waker.Wake(b)

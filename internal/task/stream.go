@@ -3,8 +3,8 @@ package task
 // Stream is a byte stream that never blocks its caller: a stream of a tunnel, a
 // plain TCP connection, a stream of an HTTP/2 connection inside one.
 //
-// One task at a time reads and writes it. Whatever may end that task's waiting
-// comes through the waker.
+// One task at a time reads and writes it, and in the end calls Done. Whatever may
+// end that task's waiting comes through the waker.
 type Stream interface {
 	// Peek returns bytes that have arrived and were not discarded. They stay
 	// as they are until the next Discard; more may be appended meanwhile.
@@ -27,6 +27,11 @@ type Stream interface {
 	// SetWaker names who is woken by bytes, an end, an error or space to
 	// write. Nil: nobody.
 	SetWaker(w Waker)
+	// Done lets go of the stream, as Close does of a file: its owner calls it
+	// last, whatever has happened, and uses nothing of it any more. What was
+	// written is still sent; a side that is open is reset. A stream without
+	// Done keeps its place in its connection for ever.
+	Done(b *Batch)
 }
 
 // ReadMore parks t until s has more than have bytes to Peek. If the stream ends

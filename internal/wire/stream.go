@@ -1,8 +1,10 @@
 package wire
 
 import (
+	"errors"
 	"net"
 	"sync"
+	"time"
 
 	"github.com/waypoint-mesh/waypoint/internal/task"
 )
@@ -15,6 +17,9 @@ const (
 	writeBound = 64 << 10
 	// direct is from where on a write is not collected but offered at once.
 	direct = 16 << 10
+	// farewell is how long a peer may take to end its side once nobody listens
+	// to it any more.
+	farewell = 5 * time.Second
 )
 
 // Stream is a Conn as a task.Stream, and the task.Flusher of its output. The
@@ -33,6 +38,7 @@ type Stream struct {
 	fin      bool       // guarded by mu; CloseWrite comes behind out
 	finDone  bool       // guarded by mu
 	aborted  bool       // guarded by mu
+	released bool       // guarded by mu; Done was called: what arrives is dropped
 	writeErr error      // guarded by mu
 }
 
@@ -71,6 +77,10 @@ func (s *Stream) Receive(b *task.Batch, p []byte) error {
 		err := s.readErr
 		s.mu.Unlock()
 		return err
+	}
+	if s.released {
+		s.mu.Unlock()
+		return nil
 	}
 	if s.in == nil {
 		s.in = getBuffer()
@@ -213,6 +223,30 @@ func (s *Stream) Abort(b *task.Batch, cause error) {
 	w := s.waker
 	s.mu.Unlock()
 	wake(w, b)
+}
+
+// errReleased ends a connection that its owner let go of while it was open.
+var errReleased = errors.New("its owner let go of it")
+
+// Done implements task.Stream. If our side has ended and the peer's has not, the
+// peer gets a moment to end its own: a reset could overtake what we wrote.
+func (s *Stream) Done(b *task.Batch) {
+	s.mu.Lock()
+	open, ended := !s.fin, s.readErr != nil
+	s.released, s.waker = true, nil
+	s.dropInLocked()
+	if s.full {
+		s.full = false
+		s.c.unpause()
+	}
+	s.mu.Unlock()
+	switch {
+	case open:
+		s.Abort(b, errReleased)
+	case !ended:
+		// An error means that the connection is gone already.
+		_ = s.c.tcp.SetReadDeadline(time.Now().Add(farewell))
+	}
 }
 
 // Depth implements task.Flusher.
