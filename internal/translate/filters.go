@@ -117,9 +117,10 @@ func pathModifier(m *gatewayv1.HTTPPathModifier) *waypointv1.PathModifier {
 
 // mirror: a target that cannot be used leaves the mirror out, not the request (HTTPRequestMirrorFilter).
 func (c *routeContext) mirror(at path, f *gatewayv1.HTTPRequestMirrorFilter) *waypointv1.Filter {
-	service, why := c.resolve(f.BackendRef)
-	if why != "" {
-		c.report.errorf(at.at("backendRef"), "%s; nothing is mirrored", why)
+	service, err := c.resolve(f.BackendRef)
+	if err != nil {
+		c.unresolved(err)
+		c.report.errorf(at.at("backendRef"), "%s; nothing is mirrored", err.text)
 		return nil
 	}
 	out := &waypointv1.Mirror{Service: service, Port: uint32(*f.BackendRef.Port), Numerator: 1, Denominator: 1}

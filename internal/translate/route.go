@@ -94,23 +94,31 @@ func (v *view) computeRoute(kind, namespace, name string) {
 		Kind:      routeKinds[kind],
 		Namespace: namespace,
 		Name:      name,
-		Parents:   v.parents(e, r),
 		Rejected:  e.rejected,
 	}
+	status := v.parents(route, e, r)
 	if len(route.Parents) == 0 {
+		v.status = status
 		return
 	}
 	if t := e.obj.GetCreationTimestamp(); !t.IsZero() {
 		route.Created = timestamppb.New(t.Time)
 	}
+	resolved := Condition{true, string(gatewayv1.RouteReasonResolvedRefs), ""}
 	if e.rejected == "" {
-		v.fillRoute(route, e.obj, r)
+		resolved = v.fillRoute(route, e.obj, r)
 	}
 	v.emit(route)
+	for i := range status {
+		status[i].ResolvedRefs = resolved
+	}
+	v.status = status
 }
 
-func (v *view) fillRoute(route *waypointv1.Route, obj Object, r *report) {
-	c := routeContext{view: v, report: r, route: route, granted: v.needsGrant(route)}
+// fillRoute translates the rules and tells whether all that they refer to could be resolved.
+func (v *view) fillRoute(route *waypointv1.Route, obj Object, r *report) Condition {
+	c := routeContext{view: v, report: r, route: route, granted: v.needsGrant(route),
+		resolved: Condition{true, string(gatewayv1.RouteReasonResolvedRefs), ""}}
 	switch obj := obj.(type) {
 	case *gatewayv1.HTTPRoute:
 		route.Hostnames = c.hostnames(obj.Spec.Hostnames)
@@ -135,6 +143,7 @@ func (v *view) fillRoute(route *waypointv1.Route, obj Object, r *report) {
 			route.Rules = append(route.Rules, c.streamRule(path("spec.rules").index(i), rule.Name, rule.BackendRefs))
 		}
 	}
+	return c.resolved
 }
 
 // hostnames of an HTTP or gRPC route count under a gateway parent only (GEP-1294).
@@ -151,36 +160,45 @@ func (v *view) needsGrant(route *waypointv1.Route) bool {
 	return slices.ContainsFunc(route.Parents, (*waypointv1.RouteParent).GetGateway)
 }
 
-// parents resolves the parentRefs of a route to what this gateway fronts.
-func (v *view) parents(e *entry, r *report) []*waypointv1.RouteParent {
+// parents resolves the parentRefs of a route to what this gateway fronts, and gives the status of those that are ours.
+func (v *view) parents(route *waypointv1.Route, e *entry, r *report) []ParentStatus {
 	refs, _ := routeParents(e.obj)
-	var out []*waypointv1.RouteParent
+	var all []ParentStatus
 	for i, ref := range refs {
 		p, at := parentOf(ref, e.key.Namespace), path("spec.parentRefs").index(i)
+		var parents []*waypointv1.RouteParent
+		var err *refError
 		switch (groupKind{p.group, p.kind}) {
 		case groupKind{groupGateway, kindGateway}:
-			if v.acceptsRoute(p, e.key, at, r) {
-				out = append(out, &waypointv1.RouteParent{Target: &waypointv1.RouteParent_Gateway{Gateway: true}})
-			}
+			parents, err = v.gatewayParent(p, e.key)
 		case groupKind{groupCore, kindService}, groupKind{groupNetworking, kindServiceEntry}:
-			out = append(out, v.serviceParents(p, e.key, at, r)...)
+			parents, err = v.serviceParents(p, e.key, at, r)
 		default:
 			r.warnf(at.at("kind"), "must be Service, ServiceEntry or Gateway, got %q of group %q", p.kind, p.group)
 		}
+		route.Parents = append(route.Parents, parents...)
+		status := ParentStatus{Ref: i, Accepted: Condition{true, string(gatewayv1.RouteReasonAccepted), ""}}
+		switch {
+		case err != nil:
+			r.errorf(at, "%s", err.text)
+			status.Accepted = Condition{false, string(err.reason), err.text}
+		case len(parents) == 0:
+			continue // somebody else's
+		case e.rejected != "":
+			status.Accepted = Condition{false, string(gatewayv1.RouteReasonUnsupportedValue), e.rejected}
+		}
+		all = append(all, status)
 	}
-	return out
+	return all
 }
 
 type groupKind struct{ group, kind string }
 
-// acceptsRoute tells whether p is our gateway and one of its listeners lets the route in.
-func (v *view) acceptsRoute(p parentRef, route Key, at path, r *report) bool {
-	if p.namespace != v.options.GatewayNamespace || p.name != v.options.GatewayName {
-		return false
-	}
+// gatewayParent tells whether p is our gateway, and whether one of its listeners lets the route in.
+func (v *view) gatewayParent(p parentRef, route Key) ([]*waypointv1.RouteParent, *refError) {
 	g := v.gateway()
-	if g == nil {
-		return false
+	if g == nil || p.namespace != g.Namespace || p.name != g.Name {
+		return nil, nil
 	}
 	named := false
 	for _, l := range g.Spec.Listeners {
@@ -189,16 +207,16 @@ func (v *view) acceptsRoute(p parentRef, route Key, at path, r *report) bool {
 		}
 		named = true
 		if v.listenerAllows(g, &l, route.Namespace) && allowsKind(l, route.Kind) {
-			return true
+			return []*waypointv1.RouteParent{{Target: &waypointv1.RouteParent_Gateway{Gateway: true}}}, nil
 		}
 	}
 	if !named {
-		r.errorf(at, "Gateway %s/%s has no listener with that port or sectionName", p.namespace, p.name)
-		return false
+		return nil, refErrorf(gatewayv1.RouteReasonNoMatchingParent, "Gateway %s/%s has no listener with that port or sectionName",
+			p.namespace, p.name)
 	}
-	r.errorf(at, "the listener of Gateway %s/%s does not allow %ss from namespace %s (allowedRoutes)", p.namespace, p.name,
-		route.Kind, route.Namespace)
-	return false
+	return nil, refErrorf(gatewayv1.RouteReasonNotAllowedByListeners,
+		"the listener of Gateway %s/%s does not allow %ss from namespace %s (allowedRoutes)", p.namespace, p.name, route.Kind,
+		route.Namespace)
 }
 
 func allowsKind(l gatewayv1.Listener, kind string) bool {
@@ -211,46 +229,46 @@ func allowsKind(l gatewayv1.Listener, kind string) bool {
 }
 
 // serviceParents gives the services of a parent object that we front, restricted to the port that was named.
-func (v *view) serviceParents(p parentRef, route Key, at path, r *report) []*waypointv1.RouteParent {
+func (v *view) serviceParents(p parentRef, route Key, at path, r *report) ([]*waypointv1.RouteParent, *refError) {
 	e := v.get(p.kind, p.namespace, p.name)
 	if e == nil || e.rejected != "" {
 		r.errorf(at, "%s %s/%s does not exist", p.kind, p.namespace, p.name)
-		return nil
-	}
-	if s, ok := e.obj.(*corev1.Service); ok && s.Spec.Type == corev1.ServiceTypeExternalName {
-		r.errorf(at, "an ExternalName Service cannot have routes")
-		return nil
+		return nil, nil // whose it will be is not known
 	}
 	if !v.attached(e.obj, true) {
-		return nil
+		return nil, nil
 	}
-	port, ok := parentPort(p, e.obj, at, r)
-	if !ok {
-		return nil
+	if s, ok := e.obj.(*corev1.Service); ok && s.Spec.Type == corev1.ServiceTypeExternalName {
+		return nil, refErrorf(gatewayv1.RouteReasonNoMatchingParent, "an ExternalName Service cannot have routes")
 	}
+	port, err := parentPort(p, e.obj, at, r)
+	if err != nil {
+		return nil, err
+	}
+	ports, err := v.withoutOutranked(port, p, route, e.obj, at, r)
 	var out []*waypointv1.RouteParent
-	for _, port := range v.withoutOutranked(port, p, route, e.obj, at, r) {
+	for _, port := range ports {
 		for _, host := range v.hostsOf(e.obj) {
 			ref := &waypointv1.ServiceRef{Namespace: p.namespace, Hostname: host}
 			out = append(out, &waypointv1.RouteParent{Target: &waypointv1.RouteParent_Service{Service: ref}, Port: port})
 		}
 	}
-	return out
+	return out, err
 }
 
 // parentPort gives the one port that a parentRef names by number or section, or 0 for all.
-func parentPort(p parentRef, obj Object, at path, r *report) (port uint32, ok bool) {
+func parentPort(p parentRef, obj Object, at path, r *report) (uint32, *refError) {
 	if p.port == 0 && p.section == "" {
-		return 0, true
+		return 0, nil
 	}
 	for _, sp := range portsOf(obj) {
 		if (p.port == 0 || p.port == sp.number) && (p.section == "" || p.section == sp.name) {
 			warnProtocol(sp, at, r)
-			return sp.number, true
+			return sp.number, nil
 		}
 	}
-	r.errorf(at, "%s %s/%s has no port with that number or name", p.kind, p.namespace, p.name)
-	return 0, false
+	return 0, refErrorf(gatewayv1.RouteReasonNoMatchingParent, "%s %s/%s has no port with that number or name", p.kind, p.namespace,
+		p.name)
 }
 
 // carries tells whether routes of a kind see what a port of a protocol carries.
@@ -273,25 +291,36 @@ func warnProtocol(port declaredPort, at path, r *report) {
 	}
 }
 
-// withoutOutranked takes away the ports for which a route of a stronger kind exists. It keeps 0, all ports, if there are
-// none of those.
-func (v *view) withoutOutranked(port uint32, p parentRef, route Key, obj Object, at path, r *report) []uint32 {
+// reasonConflicted is the reason of a route that loses its port to one of a stronger kind (GEP-1294).
+const reasonConflicted gatewayv1.RouteConditionReason = "Conflicted"
+
+// withoutOutranked takes away the ports for which a route of a stronger kind exists, and fails if none is left. It keeps
+// 0, all ports, if nothing is taken.
+func (v *view) withoutOutranked(port uint32, p parentRef, route Key, obj Object, at path, r *report) ([]uint32, *refError) {
 	taken := v.takenPorts(p, route)
 	if len(taken) == 0 {
-		return []uint32{port}
+		return []uint32{port}, nil
 	}
 	var left []uint32
+	var lost []*refError
 	for _, sp := range portsOf(obj) {
 		if port != 0 && port != sp.number {
 			continue
 		}
 		if by, ok := takenBy(taken, sp); ok {
-			r.errorf(at, "port %d is routed by %s already, beside which %ss are ignored", sp.number, by, route.Kind)
-			continue
+			lost = append(lost, refErrorf(reasonConflicted, "port %d is routed by %s already, beside which %ss are ignored", sp.number, by,
+				route.Kind))
+		} else {
+			left = append(left, sp.number)
 		}
-		left = append(left, sp.number)
 	}
-	return left
+	if len(left) == 0 && len(lost) > 0 {
+		return nil, lost[0]
+	}
+	for _, err := range lost {
+		r.warnf(at, "%s", err.text)
+	}
+	return left, nil
 }
 
 // takenPort is a parentRef of a stronger route.

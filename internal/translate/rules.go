@@ -6,21 +6,18 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
-	corev1 "k8s.io/api/core/v1"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	waypointv1 "github.com/waypoint-mesh/waypoint/api/waypoint/v1"
 )
 
-// kindHostname lets a backendRef name any known host (Istio's extension).
-const kindHostname = "Hostname"
-
 // routeContext is what the rules of one route are translated with.
 type routeContext struct {
 	*view
-	report  *report
-	route   *waypointv1.Route
-	granted bool // other namespaces' backends need a ReferenceGrant
+	report   *report
+	route    *waypointv1.Route
+	granted  bool      // other namespaces' backends need a ReferenceGrant
+	resolved Condition // of the references: the first that failed
 }
 
 func (c *routeContext) httpRule(at path, rule gatewayv1.HTTPRouteRule) *waypointv1.RouteRule {
@@ -78,6 +75,7 @@ func (c *routeContext) unsupported(rule *waypointv1.RouteRule, at path, format s
 	if rule.Rejected == "" {
 		rule.Rejected = string(at) + ": " + what
 	}
+	c.unresolved(&refError{gatewayv1.RouteReasonUnsupportedValue, string(at) + ": " + what})
 }
 
 func value[T ~string](p *T) string {
@@ -164,113 +162,4 @@ func retry(r *gatewayv1.HTTPRouteRetry) *waypointv1.Retry {
 		out.Codes = append(out.Codes, uint32(code))
 	}
 	return out
-}
-
-// backend resolves a backendRef. One that cannot be used keeps its weight, as its share of the requests is answered 500.
-func (c *routeContext) backend(at path, ref gatewayv1.BackendRef) *waypointv1.Backend {
-	out := &waypointv1.Backend{Weight: 1}
-	if ref.Weight != nil {
-		out.Weight = uint32(*ref.Weight)
-	}
-	if ref.Port != nil {
-		out.Port = uint32(*ref.Port)
-	}
-	service, why := c.resolve(ref.BackendObjectReference)
-	if why != "" {
-		c.report.errorf(at, "%s; its share of the requests is answered 500", why)
-		out.Target = &waypointv1.Backend_Invalid{Invalid: why}
-		return out
-	}
-	out.Target = &waypointv1.Backend_Service{Service: service}
-	return out
-}
-
-// resolve finds the service that a reference names, or tells why it cannot be used.
-func (c *routeContext) resolve(ref gatewayv1.BackendObjectReference) (service *waypointv1.ServiceRef, why string) {
-	group, kind, namespace := value(ref.Group), kindService, c.route.Namespace
-	if ref.Kind != nil {
-		kind = string(*ref.Kind)
-	}
-	if ref.Namespace != nil {
-		namespace = string(*ref.Namespace)
-	}
-	var obj Object
-	switch (groupKind{group, kind}) {
-	case groupKind{groupCore, kindService}:
-		obj, why = c.backendService(namespace, string(ref.Name))
-		service = &waypointv1.ServiceRef{Namespace: namespace, Hostname: c.serviceHost(namespace, string(ref.Name))}
-	case groupKind{groupNetworking, kindHostname}:
-		obj, service, why = c.backendHost(string(ref.Name))
-	default:
-		return nil, fmt.Sprintf("a backend of kind %s is not supported; name a Service", kind)
-	}
-	switch {
-	case why != "":
-		return nil, why
-	case ref.Port == nil:
-		return nil, fmt.Sprintf("%s %s needs a port", kind, ref.Name)
-	case !hasPort(obj, uint32(*ref.Port)):
-		return nil, fmt.Sprintf("%s %s/%s has no TCP port %d", kind, service.Namespace, ref.Name, *ref.Port)
-	}
-	return service, ""
-}
-
-func (c *routeContext) backendService(namespace, name string) (Object, string) {
-	if namespace != c.route.Namespace && c.granted && !c.isGranted(namespace, name) {
-		return nil, fmt.Sprintf("no ReferenceGrant in namespace %s lets %ss of namespace %s use Service %s", namespace,
-			c.route.Kind.KindName(), c.route.Namespace, name)
-	}
-	e := c.get(kindService, namespace, name)
-	if e == nil || e.rejected != "" {
-		return nil, fmt.Sprintf("Service %s/%s does not exist", namespace, name)
-	}
-	if e.obj.(*corev1.Service).Spec.Type == corev1.ServiceTypeExternalName {
-		return nil, fmt.Sprintf("Service %s/%s is of type ExternalName, which has no endpoints", namespace, name)
-	}
-	return e.obj, ""
-}
-
-// backendHost finds the object that declares host: in the route's namespace, else the first by kind (a Service before a
-// ServiceEntry), namespace and name.
-func (c *routeContext) backendHost(host string) (Object, *waypointv1.ServiceRef, string) {
-	var chosen *entry
-	for _, e := range c.find(fact{kind: factHost, name: host}) {
-		if chosen == nil || e.key.Namespace == c.route.Namespace && chosen.key.Namespace != c.route.Namespace ||
-			e.key.Kind == kindService && chosen.key.Kind != kindService && chosen.key.Namespace != c.route.Namespace {
-			chosen = e
-		}
-	}
-	if chosen == nil {
-		return nil, nil, fmt.Sprintf("no Service or ServiceEntry declares the host %s", host)
-	}
-	return chosen.obj, &waypointv1.ServiceRef{Namespace: chosen.key.Namespace, Hostname: host}, ""
-}
-
-// isGranted looks for a ReferenceGrant in the namespace of the Service (GEP-709).
-func (c *routeContext) isGranted(namespace, name string) bool {
-	for _, e := range c.find(fact{kind: factGrant, namespace: namespace}) {
-		spec := e.obj.(*gatewayv1.ReferenceGrant).Spec
-		if grantsFrom(spec.From, c.route) && grantsTo(spec.To, name) {
-			return true
-		}
-	}
-	return false
-}
-
-func grantsFrom(from []gatewayv1.ReferenceGrantFrom, route *waypointv1.Route) bool {
-	for _, f := range from {
-		if string(f.Group) == groupGateway && string(f.Kind) == route.Kind.KindName() && string(f.Namespace) == route.Namespace {
-			return true
-		}
-	}
-	return false
-}
-
-func grantsTo(to []gatewayv1.ReferenceGrantTo, name string) bool {
-	for _, t := range to {
-		if string(t.Group) == groupCore && string(t.Kind) == kindService && (t.Name == nil || string(*t.Name) == name) {
-			return true
-		}
-	}
-	return false
 }

@@ -70,8 +70,9 @@ func (v *view) entryResolution(se *networkingv1.ServiceEntry, s *workload.Servic
 	switch se.Spec.Resolution {
 	case networkingapi.ServiceEntry_NONE:
 		s.LoadBalancing = &workload.LoadBalancing{Mode: workload.LoadBalancing_PASSTHROUGH}
+		r.warnf("spec.resolution", "NONE is not supported: the hosts have no endpoints; use DNS or STATIC")
 	case networkingapi.ServiceEntry_DYNAMIC_DNS:
-		r.warnf("spec.resolution", "DYNAMIC_DNS is not supported; the hosts have no endpoints")
+		r.warnf("spec.resolution", "DYNAMIC_DNS is not supported: the hosts have no endpoints")
 	}
 }
 

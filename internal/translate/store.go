@@ -86,6 +86,7 @@ type unitState struct {
 	reads    []fact
 	out      map[api.Key]proto.Message
 	problems []Problem
+	status   []ParentStatus // of a route
 }
 
 // store holds the objects, finds them by facts, and knows which units looked where.
@@ -232,6 +233,7 @@ type view struct {
 	out   map[api.Key]proto.Message
 	// problems go to the object they are about, which need not be the one the unit belongs to.
 	problems []Problem
+	status   []ParentStatus
 }
 
 // get finds one object; nil if there is none.

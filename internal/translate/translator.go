@@ -65,6 +65,8 @@ type Changes struct {
 	Removed  []api.Key      // ordered
 	// Problems holds, for each object whose problems changed, all that it has now; none: it is well again or gone.
 	Problems map[Key][]Problem
+	// Statuses lists the routes whose RouteStatus changed, ordered.
+	Statuses []Key
 	// Recomputed counts the outputs that were computed again, changed or not.
 	Recomputed int
 }
@@ -136,6 +138,7 @@ func (t *Translator) Update() Changes {
 	t.changed = map[Key]struct{}{}
 	slices.SortFunc(c.Upserted, func(a, b api.Resource) int { return a.Key.Compare(b.Key) })
 	slices.SortFunc(c.Removed, api.Key.Compare)
+	slices.SortFunc(c.Statuses, compareKeys)
 	return c
 }
 
@@ -143,7 +146,7 @@ func (t *Translator) recompute(u unit, c *Changes) {
 	c.Recomputed++
 	v := &view{Translator: t, reads: map[fact]struct{}{}, out: map[api.Key]proto.Message{}}
 	v.compute(u)
-	now := &unitState{reads: slices.Collect(maps.Keys(v.reads)), out: v.out, problems: v.problems}
+	now := &unitState{reads: slices.Collect(maps.Keys(v.reads)), out: v.out, problems: v.problems, status: v.status}
 	before := t.store.record(u, now)
 	for key, m := range now.out {
 		if old, ok := before.out[key]; !ok || !proto.Equal(old, m) {
@@ -154,6 +157,9 @@ func (t *Translator) recompute(u unit, c *Changes) {
 		if _, ok := now.out[key]; !ok {
 			c.Removed = append(c.Removed, key)
 		}
+	}
+	if !slices.Equal(before.status, now.status) {
+		c.Statuses = append(c.Statuses, u.key())
 	}
 	t.exchangeProblems(u, before.problems, now.problems)
 }
