@@ -62,7 +62,7 @@ type block struct {
 	length    int64 // Content-Length; -1: none
 }
 
-// begin prepares for the block of a HEADERS frame.
+// beginBlock prepares for the block of a HEADERS frame.
 func (c *Conn) beginBlock(kind section, h frameHeader, s *Stream) {
 	c.block = block{
 		open: true, kind: kind, streamID: h.streamID, stream: s, end: h.has(flagEndStream), length: -1,

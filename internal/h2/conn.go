@@ -10,7 +10,8 @@ import (
 )
 
 // Conn is one HTTP/2 connection. All methods may be called from any turn, except
-// Receive and Closed: those belong to the transport's reader, one call at a time.
+// Receive, Feed and Closed: those belong to the transport's reader, one call at a
+// time.
 //
 // mu guards all fields but the first group. It is never held while the transport,
 // a waker or the handler is called.

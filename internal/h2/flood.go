@@ -49,7 +49,7 @@ const (
 	resetBurst, resetPerSecond     = 200, 200
 )
 
-// control charges the peer for n frames of control.
+// chargeControl charges the peer for n frames of control.
 func (c *Conn) chargeControl(n int) error {
 	if c.control.take(int32(n)) {
 		return nil

@@ -262,3 +262,76 @@ func TestOutputIsSharedFairly(t *testing.T) {
 type wakeFunc func(b *task.Batch)
 
 func (f wakeFunc) Wake(b *task.Batch) { f(b) }
+
+func TestExtendedConnect(t *testing.T) {
+	request := Head{Method: "CONNECT", Scheme: "http", Authority: "a", Path: "/chat", Protocol: "websocket"}
+	for _, allowed := range []bool{true, false} {
+		d := newDuo(t, Config{}, Config{ExtendedConnect: allowed})
+		if d.client.ConnectProtocol() != allowed || !d.client.Settled() {
+			t.Errorf("ConnectProtocol is not %v", allowed)
+		}
+		d.turn(func(b *task.Batch) {
+			_, err := d.client.Open(b, &request, false, nil)
+			if (err == nil) != allowed {
+				t.Errorf("Open = %v", err)
+			}
+		})
+		d.move()
+		if !allowed {
+			continue
+		}
+		if got := d.serverEvents.accepted[0].Head(); got.Protocol != "websocket" || got.Path != "/chat" {
+			t.Errorf("head %+v", got)
+		}
+	}
+}
+
+func TestPeersStreamLimit(t *testing.T) {
+	d := newDuo(t, Config{}, Config{MaxConcurrentStreams: 2})
+	var streams [2]*Stream
+	for i := range streams {
+		streams[i], _ = d.open(t)
+	}
+	d.turn(func(b *task.Batch) {
+		if _, err := d.client.Open(b, &Head{Method: "CONNECT", Authority: "a:1"}, false, nil); err != ErrNoCapacity {
+			t.Errorf("Open above the limit = %v", err)
+		}
+		streams[0].Done(b)
+		if n := d.client.Capacity(); n != 1 {
+			t.Errorf("capacity %d after one has ended, want 1", n)
+		}
+	})
+}
+
+// TestWritesBeforeTheirTime: mistakes of a caller are errors, not frames.
+func TestWritesBeforeTheirTime(t *testing.T) {
+	d := newDuo(t, Config{}, Config{})
+	d.turn(func(b *task.Batch) {
+		_, _ = d.client.Open(b, &Head{Method: "CONNECT", Authority: "a:1"}, false, nil)
+	})
+	d.move()
+	s := d.serverEvents.accepted[0]
+	d.turn(func(b *task.Batch) {
+		if _, err := s.Write(b, []byte("x")); err == nil {
+			t.Error("wrote before the head")
+		}
+		for _, status := range []int{0, 99, 1000} {
+			if err := s.WriteHead(b, &Head{Status: status}, false); err == nil {
+				t.Errorf("sent status %d", status)
+			}
+		}
+		if err := s.WriteHead(b, &Head{Status: 100}, true); err == nil {
+			t.Error("ended a stream with an interim head")
+		}
+		if err := s.WriteHead(b, &Head{Status: 200}, false); err != nil {
+			t.Error(err)
+		}
+		if err := s.WriteHead(b, &Head{Status: 200}, false); err == nil {
+			t.Error("sent two final heads")
+		}
+	})
+	d.move()
+	if d.client.Err() != nil {
+		t.Error(d.client.Err())
+	}
+}
