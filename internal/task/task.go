@@ -116,6 +116,9 @@ func (t *Task) SetDeadline(at time.Time) {
 	}
 }
 
+// Deadline returns what SetDeadline has set.
+func (t *Task) Deadline() time.Time { return t.deadline }
+
 // Block runs fn, which may block, on a goroutine of its own while the task is
 // parked. The deadline does not end it: fn has to keep its own limits.
 func (t *Task) Block(fn func()) {
