@@ -86,7 +86,9 @@ func adminPages(o Options) (pages []page) {
 	}
 	if o.Level != nil {
 		pages = append(pages, page{
-			"/logging", []string{http.MethodGet, http.MethodPost, http.MethodPut}, "/logging[?level=debug|info|warn|error]",
+			"/logging",
+			[]string{http.MethodGet, http.MethodPost, http.MethodPut},
+			"/logging[?level=debug|info|warn|error]",
 			"the level of this proxy's own log; POST or PUT with a level changes it", logging(o.Level),
 		})
 	}
@@ -100,12 +102,12 @@ func adminPages(o Options) (pages []page) {
 }
 
 func profiles() []page {
-	any := []string{http.MethodGet, http.MethodPost}
+	both := []string{http.MethodGet, http.MethodPost}
 	return []page{
 		{"/debug/pprof/", get, "/debug/pprof/", "profiles of the process, for `go tool pprof`", http.HandlerFunc(pprof.Index)},
 		{"/debug/pprof/profile", get, "/debug/pprof/profile[?seconds=30]", "CPU profile", http.HandlerFunc(pprof.Profile)},
 		{"/debug/pprof/trace", get, "/debug/pprof/trace[?seconds=1]", "execution trace, for `go tool trace`", http.HandlerFunc(pprof.Trace)},
-		{"/debug/pprof/symbol", any, "/debug/pprof/symbol", "function names for `go tool pprof`", http.HandlerFunc(pprof.Symbol)},
+		{"/debug/pprof/symbol", both, "/debug/pprof/symbol", "function names for `go tool pprof`", http.HandlerFunc(pprof.Symbol)},
 		{"/debug/pprof/cmdline", get, "/debug/pprof/cmdline", "the command line", http.HandlerFunc(pprof.Cmdline)},
 	}
 }

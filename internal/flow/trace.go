@@ -61,7 +61,7 @@ func (t *Trace) Extract(fields []Field) {
 	*t, _ = parseB3Multi(h.b3Trace, h.b3Span, h.b3Sampled, h.b3Flags)
 }
 
-func (h *traceFields) collect(fields []Field) (any bool) {
+func (h *traceFields) collect(fields []Field) (found bool) {
 	for i := range fields {
 		f := &fields[i]
 		switch f.Name {
@@ -83,9 +83,9 @@ func (h *traceFields) collect(fields []Field) (any bool) {
 		default:
 			continue
 		}
-		any = true
+		found = true
 	}
-	return any
+	return found
 }
 
 // ParseTraceparent reads a traceparent field (W3C Trace Context, section 3.2).

@@ -146,8 +146,11 @@ func FuzzExtract(f *testing.F) {
 	f.Fuzz(func(t *testing.T, parent, state, b3, id string) {
 		var got flow.Trace
 		got.Extract([]flow.Field{
-			{Name: "traceparent", Value: parent}, {Name: "tracestate", Value: state}, {Name: "b3", Value: b3},
-			{Name: "x-b3-traceid", Value: id}, {Name: "x-b3-spanid", Value: b3},
+			{Name: "traceparent", Value: parent},
+			{Name: "tracestate", Value: state},
+			{Name: "b3", Value: b3},
+			{Name: "x-b3-traceid", Value: id},
+			{Name: "x-b3-spanid", Value: b3},
 		})
 		if got.Valid() != (got.ParentID != [8]byte{}) {
 			t.Fatalf("half a context: %+v", got)
@@ -168,8 +171,11 @@ func FuzzExtract(f *testing.F) {
 
 func BenchmarkExtract(b *testing.B) {
 	fields := []flow.Field{
-		{Name: "accept", Value: "*/*"}, {Name: "user-agent", Value: "curl"}, {Name: "x-request-id", Value: spanID},
-		{Name: "traceparent", Value: sampled}, {Name: "tracestate", Value: "a=1,b=2"},
+		{Name: "accept", Value: "*/*"},
+		{Name: "user-agent", Value: "curl"},
+		{Name: "x-request-id", Value: spanID},
+		{Name: "traceparent", Value: sampled},
+		{Name: "tracestate", Value: "a=1,b=2"},
 	}
 	b.ReportAllocs()
 	var trace flow.Trace

@@ -115,7 +115,7 @@ const (
 // httpKey is the key of a finished exchange.
 func httpKey(f *flow.Flow) key {
 	k := tcpKey(f)
-	k.status = uint16(min(max(f.Status, 0), 999)) //nolint:gosec // just bounded
+	k.status = uint16(min(max(f.Status, 0), 999))
 	if f.Kind == flow.GRPC {
 		k.grpc = grpcStatus(f.GRPCStatus)
 	}

@@ -134,7 +134,7 @@ func (l *Live) add(w *watcher) bool {
 		return false
 	}
 	l.watchers = append(l.watchers, w)
-	l.watching.Store(int32(len(l.watchers))) //nolint:gosec // at most maxWatchers
+	l.watching.Store(int32(len(l.watchers)))
 	return true
 }
 
@@ -142,7 +142,7 @@ func (l *Live) remove(w *watcher) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.watchers = slices.DeleteFunc(l.watchers, func(other *watcher) bool { return other == w })
-	l.watching.Store(int32(len(l.watchers))) //nolint:gosec // at most maxWatchers
+	l.watching.Store(int32(len(l.watchers)))
 }
 
 // filter says which flows a watcher wants.

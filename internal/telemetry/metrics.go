@@ -18,7 +18,7 @@ type Options struct {
 	Version, Commit, Go string // of this build
 
 	// MaxSeries bounds each of the three tables: of requests, of gRPC messages,
-	// of TCP connections. Default 10,000, some 12 MB when full of requests.
+	// of TCP connections. Default 10,000, some 20 MB when full of requests.
 	MaxSeries int
 	// Idle is how long the series of a service that is gone stays after its last
 	// change, or any series when room gets scarce. Default 15 minutes.
@@ -113,7 +113,7 @@ func (m *Metrics) Progress(f *flow.Flow) {
 // Done implements [flow.Observer].
 func (m *Metrics) Done(f *flow.Flow) {
 	if f.Retries > 0 {
-		m.retries.Add(uint64(f.Retries)) //nolint:gosec // just compared
+		m.retries.Add(uint64(f.Retries))
 	}
 	switch f.Kind {
 	case flow.TCP:
@@ -174,5 +174,5 @@ func (m *Metrics) countConnection(f *flow.Flow) *series[tcpValues] {
 
 // grown is what a byte counter gained since it was last told.
 func grown(now, before int64) uint64 {
-	return uint64(max(now-before, 0)) //nolint:gosec // never negative
+	return uint64(max(now-before, 0))
 }

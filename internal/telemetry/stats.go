@@ -23,19 +23,19 @@ type Stats struct {
 // TunnelStats is of connections from other node proxies.
 type TunnelStats struct {
 	Open              int // now
-	Accepted          uint64
-	Refused           uint64 // over a limit, before any handshake
-	Handshakes        uint64 // that succeeded
-	HandshakeFailures uint64
+	Accepted          int64
+	Refused           int64 // over a limit, before any handshake
+	Handshakes        int64 // that succeeded
+	HandshakeFailures int64
 	Handshaking       int // now
 }
 
 // StreamStats is of CONNECTs in them.
 type StreamStats struct {
 	Open     int // now
-	Accepted uint64
-	Rejected uint64 // answered with another status than 200
-	Refused  uint64 // REFUSED_STREAM, over a limit
+	Accepted int64
+	Rejected int64 // answered with another status than 200
+	Refused  int64 // REFUSED_STREAM, over a limit
 }
 
 // UpstreamStats is of connections to endpoints, or to their node proxies.
@@ -43,15 +43,15 @@ type UpstreamStats struct {
 	Open         int // now
 	Streams      int // now: in use
 	Idle         int // now: kept for the next request
-	Dialled      uint64
-	DialFailures uint64
+	Dialled      int64
+	DialFailures int64
 }
 
 // DetectionStats is of connections whose protocol was not declared, by what
 // their first bytes showed.
 type DetectionStats struct {
-	HTTP1, HTTP2, TLS, TCP uint64
-	Silent                 uint64 // nothing came in time: taken as TCP whose server speaks first
+	HTTP1, HTTP2, TLS, TCP int64
+	Silent                 int64 // nothing came in time: taken as TCP whose server speaks first
 }
 
 // ConfigStats is of the configuration.
@@ -80,7 +80,7 @@ type stat struct {
 	labelValues []string
 }
 
-func count[N int | uint64](get func(*Stats) N) func(*Stats) float64 {
+func count[N int | int64 | uint64](get func(*Stats) N) func(*Stats) float64 {
 	return func(s *Stats) float64 { return float64(get(s)) }
 }
 
@@ -126,20 +126,20 @@ var stats = [][]stat{
 	gauge("waypoint_tunnels_open", "HBONE connections to us that are open.",
 		count(func(s *Stats) int { return s.Tunnels.Open })),
 	totals("waypoint_tunnels_total", "TCP connections to the HBONE port.", "result",
-		split{"accepted", count(func(s *Stats) uint64 { return s.Tunnels.Accepted })},
-		split{"refused", count(func(s *Stats) uint64 { return s.Tunnels.Refused })}),
+		split{"accepted", count(func(s *Stats) int64 { return s.Tunnels.Accepted })},
+		split{"refused", count(func(s *Stats) int64 { return s.Tunnels.Refused })}),
 	totals("waypoint_handshakes_total", "TLS handshakes on the HBONE port.", "result",
-		split{"ok", count(func(s *Stats) uint64 { return s.Tunnels.Handshakes })},
-		split{"failed", count(func(s *Stats) uint64 { return s.Tunnels.HandshakeFailures })}),
+		split{"ok", count(func(s *Stats) int64 { return s.Tunnels.Handshakes })},
+		split{"failed", count(func(s *Stats) int64 { return s.Tunnels.HandshakeFailures })}),
 	gauge("waypoint_handshakes_in_progress", "TLS handshakes that are going on.",
 		count(func(s *Stats) int { return s.Tunnels.Handshaking })),
 
 	gauge("waypoint_streams_open", "CONNECT streams in tunnels to us that are open.",
 		count(func(s *Stats) int { return s.Streams.Open })),
 	totals("waypoint_streams_total", "CONNECT streams by our answer: 200, another status, or REFUSED_STREAM over a limit.", "result",
-		split{"accepted", count(func(s *Stats) uint64 { return s.Streams.Accepted })},
-		split{"rejected", count(func(s *Stats) uint64 { return s.Streams.Rejected })},
-		split{"refused", count(func(s *Stats) uint64 { return s.Streams.Refused })}),
+		split{"accepted", count(func(s *Stats) int64 { return s.Streams.Accepted })},
+		split{"rejected", count(func(s *Stats) int64 { return s.Streams.Rejected })},
+		split{"refused", count(func(s *Stats) int64 { return s.Streams.Refused })}),
 
 	gauge("waypoint_upstream_connections_open", "Connections to endpoints or their node proxies that are open.",
 		count(func(s *Stats) int { return s.Upstream.Open })),
@@ -148,15 +148,15 @@ var stats = [][]stat{
 		{"idle", count(func(s *Stats) int { return s.Upstream.Idle })},
 	}),
 	totals("waypoint_upstream_dials_total", "Attempts to connect to an endpoint or its node proxy.", "result",
-		split{"ok", count(func(s *Stats) uint64 { return s.Upstream.Dialled })},
-		split{"failed", count(func(s *Stats) uint64 { return s.Upstream.DialFailures })}),
+		split{"ok", count(func(s *Stats) int64 { return s.Upstream.Dialled })},
+		split{"failed", count(func(s *Stats) int64 { return s.Upstream.DialFailures })}),
 
 	totals("waypoint_protocol_detected_total", "Connections to ports of undeclared protocol, by what their first bytes were.", "protocol",
-		split{"http1", count(func(s *Stats) uint64 { return s.Detected.HTTP1 })},
-		split{"http2", count(func(s *Stats) uint64 { return s.Detected.HTTP2 })},
-		split{"tls", count(func(s *Stats) uint64 { return s.Detected.TLS })},
-		split{"tcp", count(func(s *Stats) uint64 { return s.Detected.TCP })},
-		split{"silent", count(func(s *Stats) uint64 { return s.Detected.Silent })}),
+		split{"http1", count(func(s *Stats) int64 { return s.Detected.HTTP1 })},
+		split{"http2", count(func(s *Stats) int64 { return s.Detected.HTTP2 })},
+		split{"tls", count(func(s *Stats) int64 { return s.Detected.TLS })},
+		split{"tcp", count(func(s *Stats) int64 { return s.Detected.TCP })},
+		split{"silent", count(func(s *Stats) int64 { return s.Detected.Silent })}),
 
 	gauge("waypoint_config_version", "Version of the snapshot in use; grows with each update.",
 		count(func(s *Stats) uint64 { return s.Config.Version })),

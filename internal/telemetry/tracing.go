@@ -129,7 +129,7 @@ func (t *Tracing) Start(f *flow.Flow) {
 }
 
 // random is never zero, which no ID may be.
-func random() uint64 { return max(rand.Uint64(), 1) } //nolint:gosec // IDs are no secrets
+func random() uint64 { return max(rand.Uint64(), 1) }
 
 // Progress implements [flow.Observer].
 func (*Tracing) Progress(*flow.Flow) {}

@@ -41,7 +41,7 @@ func newSink(t *testing.T) *sink {
 	s := &sink{addr: listener.Addr().String()}
 	server := grpc.NewServer()
 	collector.RegisterTraceServiceServer(server, s)
-	go server.Serve(listener) //nolint:errcheck // it ends with the test
+	go server.Serve(listener)
 	t.Cleanup(server.Stop)
 	return s
 }
