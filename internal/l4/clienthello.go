@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"strings"
+
+	"github.com/waypoint-mesh/waypoint/internal/task"
 )
 
 var (
@@ -22,6 +24,25 @@ const (
 	// key shares in use stays below 4 KiB.
 	MaxHello = 16 << 10
 )
+
+// ReadServerName waits for the ClientHello that s begins with and returns the
+// server name in it, see [ServerName]. It consumes nothing. The error is
+// [ErrNotTLS], that of the stream, or that of t's deadline.
+func ReadServerName(t *task.Task, s task.Stream) (string, error) {
+	for {
+		p := s.Peek()
+		name, err := ServerName(p)
+		if !errors.Is(err, errMoreHello) {
+			return name, err
+		}
+		if len(p) > MaxHello {
+			return "", ErrNotTLS
+		}
+		if err := task.ReadMore(t, s, len(p)); err != nil {
+			return "", err
+		}
+	}
+}
 
 // ServerName returns the server name in the ClientHello that p begins with, in
 // lower case, or "" if it carries none (RFC 6066 section 3, RFC 8446 section
