@@ -34,7 +34,7 @@ var arrows = []arrow{
 	{"compile", []string{"mesh", "authz", "route", "flow", "api"}, "pure: api resources to parts of a snapshot"},
 	{"files", []string{"translate", "compile", "mesh"}, "a watched folder of manifests as the source of configuration"},
 	{"xds", []string{"compile", "mesh", "api"}, "a delta ADS client as the source of configuration"},
-	{"explain", []string{"decide", "upstream", "mesh"}, "one decision told step by step, by the engines of the data path"},
+	{"explain", []string{"decide", "upstream", "mesh", "authz", "route", "identity"}, "one decision told step by step, by the engines of the data path"},
 	{"tunnel", []string{"hbone", "certs"}, "a way into the mesh without a ztunnel: forwards and SOCKS5"},
 	{"telemetry", []string{"flow"}, "metrics, traces and access log of the flows"},
 	{"admin", []string{"mesh", "flow", "explain"}, "readiness, snapshot, live view, profiles"},

@@ -49,9 +49,20 @@ type Verdict struct {
 // Allow checks whether a request may go where it wants to. The decision has to
 // be asked before anything else is answered, also to CORS preflights.
 func Allow(d *Destination, r *Request) authz.Decision {
+	facts := r.facts(d)
+	return d.httpAuthz().Check(&facts)
+}
+
+// facts is what policies may know of a request.
+func (r *Request) facts(d *Destination) authz.Request {
 	facts := r.Caller.facts(d)
 	facts.Host, facts.Method, facts.Path, facts.Headers = r.Host, r.Method, r.Path, r.Headers
-	return d.httpAuthz().Check(&facts)
+	return facts
+}
+
+// routed is what routes may know of a request.
+func (r *Request) routed() route.Request {
+	return route.Request{Method: r.Method, Path: r.Path, Query: r.Query, Host: r.Host, Headers: r.Headers}
 }
 
 // facts is what policies may know of a connection.
@@ -97,24 +108,31 @@ func RoutesFor(p *mesh.Port, client identity.ID) *mesh.Routes {
 	return p.Routes
 }
 
-// matchRule finds the rule of a request. GRPCRoutes are asked first about gRPC.
-// Where there are routes and none matches, the request goes nowhere.
+// matchRule finds the rule of a request. Where there are routes and none matches,
+// the request goes nowhere.
 func matchRule(routes *mesh.Routes, r *Request) (*route.Rule, *route.Match, *Reply) {
 	if routes == nil || routes.HTTP == nil && routes.GRPC == nil {
 		return nil, nil, nil
 	}
-	req := route.Request{Method: r.Method, Path: r.Path, Query: r.Query, Host: r.Host, Headers: r.Headers}
-	if r.GRPC && routes.GRPC != nil {
-		if rule, m, ok := routes.GRPC.Match(&req); ok {
-			return rule, m, nil
+	req := r.routed()
+	for _, table := range tables(routes, r.GRPC) {
+		if table == nil {
+			continue
 		}
-	}
-	if routes.HTTP != nil {
-		if rule, m, ok := routes.HTTP.Match(&req); ok {
+		if rule, m, ok := table.Match(&req); ok {
 			return rule, m, nil
 		}
 	}
 	return nil, nil, &noRoute
+}
+
+// tables are those that a request is looked up in, in this order; nil ones are
+// empty. GRPCRoutes are for gRPC alone, and come first.
+func tables(routes *mesh.Routes, grpc bool) [2]*route.Table {
+	if grpc {
+		return [2]*route.Table{routes.GRPC, routes.HTTP}
+	}
+	return [2]*route.Table{routes.HTTP}
 }
 
 // choose picks a backend of v.Rule and finds its port.

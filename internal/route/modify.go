@@ -58,3 +58,22 @@ func checkName(name string) error {
 	}
 	return nil
 }
+
+// String says in words what the filter does.
+func (h *HeaderModifier) String() string {
+	var parts []string
+	for _, f := range h.Set {
+		parts = append(parts, "set "+f.Name+": "+f.Value)
+	}
+	for _, f := range h.Add {
+		parts = append(parts, "add "+f.Name+": "+f.Value)
+	}
+	for _, name := range h.Remove {
+		parts = append(parts, "remove "+name)
+	}
+	of := "request headers: "
+	if h.Response {
+		of = "response headers: "
+	}
+	return of + strings.Join(parts, ", ")
+}
