@@ -69,7 +69,7 @@ func adminPages(o Options) (pages []page) {
 	if o.Store != nil {
 		pages = append(pages, page{
 			"/snapshot", get, "/snapshot[?service=NAMESPACE/NAME]",
-			"the configuration in force, as JSON: services, endpoints, routes, policies, and what was rejected and why", snapshot(o.Store),
+			"the configuration in force, as JSON: services, endpoints, routes, workloads, and what was rejected and why", snapshot(o.Store),
 		})
 	}
 	if o.Explain != nil {

@@ -62,14 +62,22 @@ func (h *histogram) count() (n uint64) {
 }
 
 func (h *histogram) proto(u *unit) *dto.Histogram {
-	buckets := make([]dto.Bucket, len(upperBounds))
-	out := &dto.Histogram{Bucket: make([]*dto.Bucket, len(upperBounds)), SampleSum: new(float64(h.sum.Load()) / u.size)}
+	// What the message points to comes in two pieces instead of sixty.
+	v := new(struct {
+		sum     float64
+		counts  [len(upperBounds) + 1]uint64
+		buckets [len(upperBounds)]dto.Bucket
+	})
+	refs := make([]*dto.Bucket, len(upperBounds))
 	var n uint64
-	for i := range buckets {
+	for i := range h.buckets {
 		n += h.buckets[i].Load()
-		buckets[i].UpperBound, buckets[i].CumulativeCount = &upperBounds[i], new(n)
-		out.Bucket[i] = &buckets[i]
+		v.counts[i] = n
 	}
-	out.SampleCount = new(n + h.buckets[len(upperBounds)].Load())
-	return out
+	for i := range refs {
+		v.buckets[i].UpperBound, v.buckets[i].CumulativeCount = &upperBounds[i], &v.counts[i]
+		refs[i] = &v.buckets[i]
+	}
+	v.sum = float64(h.sum.Load()) / u.size
+	return &dto.Histogram{SampleCount: &v.counts[len(upperBounds)], SampleSum: &v.sum, Bucket: refs}
 }
