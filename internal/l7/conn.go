@@ -3,12 +3,12 @@ package l7
 import (
 	"math"
 	"net/netip"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/waypoint-mesh/waypoint/internal/decide"
 	"github.com/waypoint-mesh/waypoint/internal/flow"
-	"github.com/waypoint-mesh/waypoint/internal/h2"
 	"github.com/waypoint-mesh/waypoint/internal/identity"
 	"github.com/waypoint-mesh/waypoint/internal/task"
 )
@@ -175,18 +175,20 @@ const lingerTime = 5 * time.Second
 type lingering struct {
 	stream task.Stream
 	late   *task.Timer
+	until  time.Time
+
+	mu   sync.Mutex // one turn at a time
+	over bool       // guarded by mu
 }
 
 func linger(s *task.Scheduler, b *task.Batch, stream task.Stream) {
-	if err := stream.CloseWrite(b); err != nil || stream.ReadErr() != nil && len(stream.Peek()) == 0 {
-		stream.SetWaker(nil)
-		if err != nil {
-			stream.Abort(b, h2.NoError)
-		}
+	err := stream.CloseWrite(b)
+	if err != nil || stream.ReadErr() != nil {
+		stream.Done(b)
 		return
 	}
-	l := &lingering{stream: stream}
-	l.late = s.After(lingerTime, (*lingerEnd)(l))
+	l := &lingering{stream: stream, until: time.Now().Add(lingerTime)}
+	l.late = s.After(lingerTime, l)
 	stream.SetWaker(l)
 	l.Wake(b)
 }
@@ -194,20 +196,20 @@ func linger(s *task.Scheduler, b *task.Batch, stream task.Stream) {
 // Wake has what came dropped, in this turn but not in line.
 func (l *lingering) Wake(b *task.Batch) { b.Add(l) }
 
-// RunIn drops what came.
+// RunIn drops what came, and lets go of the stream when the client has closed or
+// had its time.
 func (l *lingering) RunIn(b *task.Batch) {
-	ended := l.stream.ReadErr()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.over {
+		return
+	}
+	l.over = l.stream.ReadErr() != nil || !time.Now().Before(l.until)
 	if n := len(l.stream.Peek()); n > 0 {
 		l.stream.Discard(b, n)
 	}
-	if ended != nil {
+	if l.over {
 		l.late.Stop()
-		l.stream.SetWaker(nil)
+		l.stream.Done(b)
 	}
 }
-
-// lingerEnd is the timer's view of a lingering stream.
-type lingerEnd lingering
-
-// Wake resets the stream. NO_ERROR: the response was complete.
-func (l *lingerEnd) Wake(b *task.Batch) { l.stream.Abort(b, h2.NoError) }

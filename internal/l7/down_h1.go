@@ -136,7 +136,8 @@ func (d *h1Down) framing(req *request, res *response) h1.Framing {
 		return h1.Framing{Kind: h1.NoBody}
 	case !res.hasBody:
 		return h1.Framing{Kind: h1.FixedBody}
-	case res.length >= 0:
+	case res.length >= 0 && !(res.Has("trailer") && d.req.Minor > 0):
+		// With trailers to come, as HTTP/2 allows, only chunks have a place for them.
 		return h1.Framing{Kind: h1.FixedBody, Length: res.length}
 	case d.req.Minor == 0:
 		return h1.Framing{Kind: h1.UntilClose}

@@ -186,7 +186,7 @@ func (e *exchange) begin() {
 // end closes the record, and whatever a panic has left open.
 func (e *exchange) end() {
 	if e.up != nil {
-		e.finishAttempt(false, errAbandoned)
+		e.finishAttempt(false)
 	}
 	if !e.responded && e.down != nil {
 		e.down.abort(e.t.Batch(), errAbandoned)

@@ -95,7 +95,7 @@ func (m *mirrorRun) Run(t *task.Task) {
 	defer e.free()
 	defer func() {
 		if e.up != nil { // only if a panic passes through here
-			e.finishAttempt(false, errAbandoned)
+			e.finishAttempt(false)
 		}
 	}()
 	e.deadline = time.Now().Add(mirrorTimeout)

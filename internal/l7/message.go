@@ -71,7 +71,7 @@ type upstreamSide interface {
 	// on it now, so that its end may have crossed with our request.
 	stale() bool
 	// release ends the attempt. whole: request and response are complete, and the
-	// connection may carry another. Else it is reset, for cause.
-	release(b *task.Batch, whole bool, cause error)
+	// connection may carry another. Else it is reset.
+	release(b *task.Batch, whole bool)
 	raw() task.Stream
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/waypoint-mesh/waypoint/internal/h2"
 	"github.com/waypoint-mesh/waypoint/internal/task"
 )
 
@@ -102,6 +103,17 @@ func (p *pipe) SetWaker(w task.Waker) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.waker = w
+}
+
+// Done implements task.Stream.
+func (p *pipe) Done(b *task.Batch) {
+	p.mu.Lock()
+	over := p.shut && p.err != nil
+	p.waker = nil
+	p.mu.Unlock()
+	if !over {
+		p.Abort(b, h2.Cancel)
+	}
 }
 
 func wake(b *task.Batch, w task.Waker) {

@@ -27,6 +27,7 @@ type h2Pool struct {
 
 	mu       sync.Mutex
 	to       map[upstream.Key]*h2Endpoint
+	made     uint64 // connections, ever
 	sweeping bool
 	closed   bool
 }
@@ -72,52 +73,47 @@ func (e *exchange) openH2(ep *mesh.Endpoint) *failure {
 func (p *h2Pool) open(t *task.Task, ep *mesh.Endpoint, head *h2.Head, end bool) (*h2.Stream, error) {
 	key := upstream.KeyOf(ep)
 	for {
-		if s, ok, err := p.tryOpen(t, key, head, end); ok || err != nil {
-			return s, err
+		conns, made := p.candidates(key)
+		for _, c := range conns {
+			s, err := c.conn.Open(t.Batch(), head, end, t)
+			if err == nil || !errors.Is(err, h2.ErrNoCapacity) && c.conn.Err() == nil {
+				return s, err // what is wrong with the head is wrong for every connection
+			}
 		}
-		d, mine, err := p.joinDial(key, t)
+		d, mine, err := p.joinDial(key, made, t)
 		if err != nil {
 			return nil, err
 		}
 		if mine {
 			p.dial(t, ep, key, d)
 		}
-		if err := p.wait(t, d); err != nil {
-			return nil, err
+		if d != nil {
+			if err := p.wait(t, d); err != nil {
+				return nil, err
+			}
 		}
 	}
 }
 
-// tryOpen opens a stream on the first connection with room.
-func (p *h2Pool) tryOpen(t *task.Task, key upstream.Key, head *h2.Head, end bool) (*h2.Stream, bool, error) {
-	for _, c := range p.candidates(key) {
-		s, err := c.conn.Open(t.Batch(), head, end, t)
-		switch {
-		case err == nil:
-			return s, true, nil
-		case head.Protocol != "" && c.conn.Settled() && !c.conn.ConnectProtocol():
-			return nil, false, err // another connection would not take it either
-		}
-	}
-	return nil, false, nil
-}
-
-// candidates are the connections to an endpoint that may have room.
-func (p *h2Pool) candidates(key upstream.Key) []*h2Shared {
+// candidates are the connections to an endpoint that may have room, and how many
+// had been made when they were all.
+func (p *h2Pool) candidates(key upstream.Key) ([]*h2Shared, uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	to := p.to[key]
 	if to == nil {
-		return nil
+		return nil, p.made
 	}
+	now := time.Now()
 	for _, c := range to.conns {
-		c.lastUsed = time.Now()
+		c.lastUsed = now
 	}
-	return to.conns // replaced, never changed in place
+	return to.conns, p.made // the slice is replaced, never changed in place
 }
 
-// joinDial has t wait for a connection, and reports whether t is to make it.
-func (p *h2Pool) joinDial(key upstream.Key, t *task.Task) (d *h2Dial, mine bool, err error) {
+// joinDial has t wait for a connection, and reports whether t is to make it. None
+// is returned if others were made since t last looked: they may have room.
+func (p *h2Pool) joinDial(key upstream.Key, made uint64, t *task.Task) (d *h2Dial, mine bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	to := p.to[key]
@@ -125,11 +121,13 @@ func (p *h2Pool) joinDial(key upstream.Key, t *task.Task) (d *h2Dial, mine bool,
 		to = new(h2Endpoint)
 		p.to[key] = to
 	}
-	if to.dial == nil {
+	switch {
+	case p.made != made:
+		return nil, false, nil
+	case to.dial == nil:
 		to.dial = new(h2Dial)
 		return to.dial, true, nil
-	}
-	if len(to.dial.waiters) >= maxDialWaiters {
+	case len(to.dial.waiters) >= maxDialWaiters:
 		return nil, false, errTooManyWaiters
 	}
 	to.dial.waiters = append(to.dial.waiters, t)
@@ -143,6 +141,7 @@ func (p *h2Pool) dial(t *task.Task, ep *mesh.Endpoint, key upstream.Key, d *h2Di
 	to := p.to[key]
 	to.dial = nil
 	if c != nil && !p.closed {
+		p.made++
 		to.conns = append(slices.Clip(to.conns), c)
 		p.scheduleSweep()
 	}

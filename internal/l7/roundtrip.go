@@ -38,19 +38,19 @@ func (e *exchange) attempt() *failure {
 		e.breakOff(f)
 		return nil
 	case f != nil:
-		e.finishAttempt(false, f.err)
+		e.finishAttempt(false)
 		return f
 	case e.res.status == 101:
 		e.relay()
 		return nil
 	}
-	e.finishAttempt(e.requested && !e.cutShort, nil)
+	e.finishAttempt(e.requested && !e.cutShort)
 	return nil
 }
 
 // finishAttempt gives the endpoint's side back.
-func (e *exchange) finishAttempt(whole bool, cause error) {
-	e.up.release(e.t.Batch(), whole, cause)
+func (e *exchange) finishAttempt(whole bool) {
+	e.up.release(e.t.Batch(), whole)
 	e.up = nil
 	e.endpoint.Load.InFlight.Add(-1)
 }
@@ -63,7 +63,7 @@ func (e *exchange) breakOff(f *failure) {
 		e.flow.Details = f.reply.Details
 		e.down.abort(e.t.Batch(), f.err)
 	}
-	e.finishAttempt(false, f.err)
+	e.finishAttempt(false)
 }
 
 // pump moves both bodies, each as it arrives, until the response is complete: a

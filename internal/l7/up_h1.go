@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 
+	"github.com/waypoint-mesh/waypoint/internal/h2"
 	"github.com/waypoint-mesh/waypoint/internal/l7/h1"
 	"github.com/waypoint-mesh/waypoint/internal/task"
 	"github.com/waypoint-mesh/waypoint/internal/upstream"
@@ -94,7 +95,7 @@ func (u *h1Up) start(r *request) {
 	out = h1.AppendField(out, "Host", r.authority)
 	out = h1.AppendHeader(out, &r.Header)
 	switch {
-	case r.hasBody && r.length < 0:
+	case r.hasBody && (r.length < 0 || r.Has("trailer")):
 		u.frame(h1.Framing{Kind: h1.ChunkedBody})
 		out = append(out, "Transfer-Encoding: chunked\r\n"...)
 	case r.hasBody:
@@ -144,7 +145,7 @@ func (u *h1Up) responseHead(b *task.Batch, req *request, res *response) (bool, e
 
 func (u *h1Up) stale() bool { return u.conn.uses > 1 && !u.any }
 
-func (u *h1Up) release(b *task.Batch, whole bool, cause error) {
+func (u *h1Up) release(b *task.Batch, whole bool) {
 	c := u.conn
 	u.conn = nil
 	clean := whole && len(u.out) == 0
@@ -154,8 +155,8 @@ func (u *h1Up) release(b *task.Batch, whole bool, cause error) {
 	case clean && (ended == nil || errors.Is(ended, io.EOF)):
 		closeIdle(b, c)
 	default:
-		c.stream.SetWaker(nil)
-		c.stream.Abort(b, cause)
+		c.stream.Abort(b, h2.Cancel)
+		c.stream.Done(b)
 	}
 }
 

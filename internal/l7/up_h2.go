@@ -86,10 +86,10 @@ func (u *h2Up) switchProtocols(res *response) {
 // stale is of no meaning: HTTP/2 says which requests were not processed.
 func (u *h2Up) stale() bool { return false }
 
-func (u *h2Up) release(b *task.Batch, whole bool, cause error) {
-	if !whole && cause != nil {
+func (u *h2Up) release(b *task.Batch, whole bool) {
+	if !whole {
 		u.s.Abort(b, h2.Cancel)
 	}
-	u.s.Done(b) // resets what is still open
+	u.s.Done(b)
 	u.s = nil
 }

@@ -29,7 +29,7 @@ func (e *exchange) relay() {
 		}
 		e.down.abort(e.t.Batch(), h2.InternalError)
 	}
-	e.finishAttempt(false, err)
+	e.finishAttempt(false)
 }
 
 // flushAll waits until downstream's writer has handed on all it holds.
