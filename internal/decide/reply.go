@@ -18,21 +18,23 @@ type Reply struct {
 	Body string
 }
 
-// The codes of gRPC that decisions are answered with.
+// The codes of gRPC that decisions are answered with. A rule that cannot be
+// followed is UNAVAILABLE (GRPCRouteRule.backendRefs), an unknown method
+// UNIMPLEMENTED.
 const (
 	grpcPermissionDenied = 7
 	grpcUnimplemented    = 12
-	grpcInternal         = 13
+	grpcUnavailable      = 14
 )
 
 // The replies that a decision may end in.
 var (
 	denied        = Reply{http.StatusForbidden, grpcPermissionDenied, 0, "rbac_access_denied", "access denied"}
 	noRoute       = Reply{http.StatusNotFound, grpcUnimplemented, flow.NoRoute, "route_not_found", "not found"}
-	invalidRoute  = Reply{http.StatusInternalServerError, grpcInternal, flow.NoRoute, "route_rejected", "route is not valid"}
-	noBackend     = Reply{http.StatusInternalServerError, grpcInternal, flow.NoRoute, "route_without_backend", "no backend"}
-	badBackend    = Reply{http.StatusInternalServerError, grpcInternal, flow.NoCluster, "backend_not_valid", "no backend"}
-	unknownTarget = Reply{http.StatusInternalServerError, grpcInternal, flow.NoCluster, "backend_not_found", "no backend"}
+	invalidRoute  = Reply{http.StatusInternalServerError, grpcUnavailable, flow.NoRoute, "route_rejected", "route is not valid"}
+	noBackend     = Reply{http.StatusInternalServerError, grpcUnavailable, flow.NoRoute, "route_without_backend", "no backend"}
+	badBackend    = Reply{http.StatusInternalServerError, grpcUnavailable, flow.NoCluster, "backend_not_valid", "no backend"}
+	unknownTarget = Reply{http.StatusInternalServerError, grpcUnavailable, flow.NoCluster, "backend_not_found", "no backend"}
 )
 
 // denial is the reply to a request that policy refused.

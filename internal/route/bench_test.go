@@ -118,3 +118,16 @@ func TestMatchAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// BenchmarkNewTable is what one edit of a route costs its service.
+func BenchmarkNewTable(b *testing.B) {
+	for _, shape := range shapes {
+		b.Run(fmt.Sprintf("shape=%s/routes=5000", shape.name), func(b *testing.B) {
+			all := shape.make(5000)
+			b.ReportAllocs()
+			for b.Loop() {
+				newTable(b, all)
+			}
+		})
+	}
+}

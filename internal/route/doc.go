@@ -15,7 +15,6 @@
 // filed by one such value. So the cost of a request follows the length of its
 // path, not the number of routes.
 //
-// Everything else that a rule asks of a request is pure, too, and stands here,
-// one feature per file: normalisation of paths, rewrites, redirects, CORS, header
-// modification, weights.
+// Everything else of a rule that is pure stands here, too, one feature per file:
+// normalisation of paths, rewrites, locations of redirects, CORS, weights.
 package route

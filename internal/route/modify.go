@@ -6,31 +6,6 @@ import (
 	"strings"
 )
 
-// Apply changes headers in place where it can, and returns them
-// (HTTPHeaderFilter): first Set, which replaces all lines of a name by one, then
-// Add, which adds a line, then Remove. Names in the filter are in lower case.
-func (h *HeaderModifier) Apply(headers []Field) []Field {
-	for _, f := range h.Set {
-		headers = set(headers, f)
-	}
-	headers = append(headers, h.Add...)
-	for _, name := range h.Remove {
-		headers = slices.DeleteFunc(headers, func(f Field) bool { return f.Name == name })
-	}
-	return headers
-}
-
-// set puts the value into the first line of that name and drops the others.
-func set(headers []Field, f Field) []Field {
-	first := slices.IndexFunc(headers, func(h Field) bool { return h.Name == f.Name })
-	if first < 0 {
-		return append(headers, f)
-	}
-	headers[first].Value = f.Value
-	rest := slices.DeleteFunc(headers[first+1:], func(h Field) bool { return h.Name == f.Name })
-	return headers[:first+1+len(rest)]
-}
-
 func (h *HeaderModifier) check() error {
 	for _, f := range slices.Concat(h.Set, h.Add) {
 		if err := checkName(f.Name); err != nil {

@@ -97,7 +97,8 @@ type GRPCMatch struct {
 // Filter is one of HeaderModifier, Redirect, Rewrite, Mirror and CORS.
 type Filter interface{ filter() }
 
-// HeaderModifier changes request or response headers: set, then add, then remove.
+// HeaderModifier changes request or response headers: set, then add, then remove
+// (HTTPHeaderFilter). Names are in lower case.
 type HeaderModifier struct {
 	Response bool // response headers, else request headers
 	Set, Add []Field
