@@ -25,10 +25,11 @@ const (
 	maxRegexInstructions = 10_000
 )
 
-// validate refuses in one object what an API server would have refused.
+// validate refuses in one object what an API server would have refused, and warns of fields that do nothing.
 func validate(key Key, obj Object) []Problem {
 	r := &report{object: key}
 	validateName(r, key)
+	warnIdle(r, obj)
 	switch obj := obj.(type) {
 	case *corev1.Pod:
 		for i, ip := range obj.Status.PodIPs {
