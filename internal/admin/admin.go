@@ -10,6 +10,7 @@ import (
 	"net/http/pprof"
 	"time"
 
+	"github.com/waypoint-mesh/waypoint/internal/explain"
 	"github.com/waypoint-mesh/waypoint/internal/mesh"
 )
 
@@ -46,9 +47,6 @@ func metricsPages(metrics http.Handler) []page {
 type Options struct {
 	Store *mesh.Store
 	Level *slog.LevelVar
-	// Explain answers a question in JSON with something that marshals to JSON. Its
-	// errors are the asker's.
-	Explain func(ctx context.Context, question []byte) (answer any, err error)
 	// Watch calls write for each finished flow that matches, until ctx ends, and
 	// once without a line when it has begun. Empty strings match everything.
 	Watch   func(ctx context.Context, service, identity string, write func(line []byte) error) error
@@ -70,12 +68,9 @@ func adminPages(o Options) (pages []page) {
 		pages = append(pages, page{
 			"/snapshot", get, "/snapshot[?service=NAMESPACE/NAME]",
 			"the configuration in force, as JSON: services, endpoints, routes, workloads, and what was rejected and why", snapshot(o.Store),
-		})
-	}
-	if o.Explain != nil {
-		pages = append(pages, page{
+		}, page{
 			"/explain", post, "/explain",
-			"what would become of a request, step by step, as JSON; `waypoint explain --admin` asks here", explain(o.Explain),
+			"what would become of a request, step by step, as JSON; `waypoint explain --admin` asks here", explanation(o.Store),
 		})
 	}
 	if o.Watch != nil {
@@ -115,19 +110,24 @@ func profiles() []page {
 // maxQuestion is the largest body that /explain reads.
 const maxQuestion = 64 << 10
 
-func explain(ask func(context.Context, []byte) (any, error)) http.Handler {
+func explanation(store *mesh.Store) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		question, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxQuestion))
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxQuestion))
 		if err != nil {
 			failJSON(w, http.StatusRequestEntityTooLarge, err)
 			return
 		}
-		reply, err := ask(r.Context(), question)
+		question, err := explain.Parse(body)
 		if err != nil {
 			failJSON(w, http.StatusBadRequest, err)
 			return
 		}
-		writeJSON(w, http.StatusOK, reply)
+		answer, err := explain.Explain(store.Load(), question)
+		if err != nil {
+			failJSON(w, http.StatusBadRequest, err)
+			return
+		}
+		writeJSON(w, http.StatusOK, answer)
 	})
 }
 

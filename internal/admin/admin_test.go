@@ -31,15 +31,11 @@ func ask(h http.Handler, method, target, body string, header ...string) (int, st
 	return w.Code, w.Body.String()
 }
 
+const question = `{"from": "spiffe://cluster.local/ns/clients/sa/curl", "to": "10.96.0.20:9080", "method": "GET", "url": "/reviews/7"}`
+
 func options() Options {
 	return Options{
 		Store: new(mesh.Store), Level: new(slog.LevelVar), Ready: new(Readiness),
-		Explain: func(_ context.Context, question []byte) (any, error) {
-			if len(question) == 0 {
-				return nil, errors.New("what is the question?")
-			}
-			return map[string]string{"asked": string(question)}, nil
-		},
 		Watch: func(_ context.Context, service, identity string, write func([]byte) error) error {
 			if service == "full" {
 				return errors.New("too many")
@@ -66,8 +62,9 @@ func TestPages(t *testing.T) {
 		{"HEAD", "/healthz/live", "", 200, ""},
 		{"GET", "/snapshot", "", 200, `"version": 0`},
 		{"GET", "/snapshot?service=a/b", "", 404, `no service \"a/b\" among the 0 known`},
-		{"POST", "/explain", "why", 200, `"asked": "why"`},
-		{"POST", "/explain", "", 400, `"error": "what is the question?"`},
+		{"POST", "/explain", question, 200, `"outcome"`},
+		{"POST", "/explain", "", 400, `"error"`},
+		{"POST", "/explain", `{"from": "spiffe://cluster.local/ns/a/sa/b", "to": "nowhere"}`, 400, "to"},
 		{"POST", "/explain", strings.Repeat("x", maxQuestion+1), 413, `too large`},
 		{"GET", "/explain", "", 405, "takes POST"},
 		{"GET", "/logging", "", 200, "INFO\n"},
@@ -130,7 +127,7 @@ func TestGuard(t *testing.T) {
 		{"none", "GET", "/snapshot", []string{"Host", ""}, 403},
 		{"change from this origin", "POST", "/logging?level=info", []string{"Origin", "http://localhost:15000"}, 200},
 		{"change from another origin", "POST", "/logging?level=info", []string{"Origin", "http://attacker.example"}, 403},
-		{"change across sites", "POST", "/explain", []string{"Sec-Fetch-Site", "cross-site"}, 403},
+		{"question across sites", "POST", "/explain", []string{"Sec-Fetch-Site", "cross-site"}, 403},
 	} {
 		if got, body := ask(h, c.method, c.target, "?", c.header...); got != c.want {
 			t.Errorf("%s: %d %q, want %d", c.name, got, body, c.want)

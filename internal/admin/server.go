@@ -69,3 +69,6 @@ func (s *Server) Serve(ctx context.Context) error {
 	}
 	return nil
 }
+
+// Close gives up the port of a server that has not served.
+func (s *Server) Close() error { return s.listener.Close() }

@@ -139,3 +139,11 @@ func TestFilters(t *testing.T) {
 		t.Errorf("%s, %v, want %s", got, err, want)
 	}
 }
+
+func TestExplain(t *testing.T) {
+	_, body := ask(Handler(Options{Store: published()}), "POST", "/explain", question)
+	got := decode(t, body)
+	if got["snapshot"] != 1. || got["path"] != "/reviews/7" || got["route"].(map[string]any)["route"] != "HTTPRoute bookinfo/reviews" {
+		t.Errorf("answer %s", body)
+	}
+}

@@ -19,13 +19,13 @@ type flowIDs struct{}
 type flowIDsKey struct{}
 
 // NewIDs implements [sdk.IDGenerator].
-func (g flowIDs) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
+func (flowIDs) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
 	c := ctx.Value(flowIDsKey{}).(*flow.Trace)
 	return c.TraceID, c.SpanID
 }
 
 // NewSpanID implements [sdk.IDGenerator].
-func (g flowIDs) NewSpanID(ctx context.Context, _ trace.TraceID) trace.SpanID {
+func (flowIDs) NewSpanID(ctx context.Context, _ trace.TraceID) trace.SpanID {
 	return ctx.Value(flowIDsKey{}).(*flow.Trace).SpanID
 }
 
