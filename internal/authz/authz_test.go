@@ -50,7 +50,6 @@ func headers(value ...string) func(*Request) {
 }
 
 func host(h string) func(*Request) { return func(r *Request) { r.Host = h } }
-func path(p string) func(*Request) { return func(r *Request) { r.Path = p } }
 
 // TestRules gives one rule to an ALLOW and to a DENY policy, and tells which
 // requests match each: they differ where a request can be read in two ways.
@@ -223,24 +222,29 @@ func TestOrder(t *testing.T) {
 		{"no ALLOW policy", []Policy{named("x", policyOf(Deny, none))}, Decision{Allowed: true, Reason: Unrestricted, Rule: -1}},
 		{"ALLOW", []Policy{allow}, Decision{Allowed: true, Reason: AllowedByRule, Policy: "default/allow", Rule: 0}},
 		{
-			"ALLOW without rules denies", []Policy{policyOf(Allow)},
+			"ALLOW without rules denies",
+			[]Policy{policyOf(Allow)},
 			Decision{Reason: NotAllowed, Rule: -1, Details: "rbac_access_denied_matched_policy[none]"},
 		},
 		{
-			"DENY before ALLOW", []Policy{allow, deny},
+			"DENY before ALLOW",
+			[]Policy{allow, deny},
 			Decision{Reason: DeniedByRule, Policy: "default/deny", Rule: 1, Details: "rbac_access_denied_matched_policy[ns[default]-policy[deny]-rule[1]]"},
 		},
 		{
-			"CUSTOM before DENY", []Policy{deny, custom},
+			"CUSTOM before DENY",
+			[]Policy{deny, custom},
 			Decision{Reason: NoAuthorizer, Policy: "default/custom", Rule: 0, Details: "rbac_access_denied_matched_policy[ns[default]-policy[custom]-rule[0]]"},
 		},
 		{"AUDIT marks", []Policy{audit, allow}, Decision{Allowed: true, Reason: AllowedByRule, Policy: "default/allow", Audit: "default/audit"}},
 		{
-			"a rejected policy denies", []Policy{allow, invalid},
+			"a rejected policy denies",
+			[]Policy{allow, invalid},
 			Decision{Reason: InvalidPolicy, Policy: "default/bad", Rule: -1, Details: "rbac_access_denied_invalid_policy"},
 		},
 		{
-			"dry runs are told, not enforced", []Policy{dry, dryAllow},
+			"dry runs are told, not enforced",
+			[]Policy{dry, dryAllow},
 			Decision{Allowed: true, Reason: Unrestricted, Rule: -1, DryRun: []DryRun{{"default/dry", false}, {"default/dry-allow", false}}},
 		},
 	} {

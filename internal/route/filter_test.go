@@ -115,17 +115,20 @@ func TestCORS(t *testing.T) {
 		response  string
 	}{
 		{
-			"any origin without credentials", CORS{AllowOrigins: []string{"*"}, AllowMethods: []string{"*"}, AllowHeaders: []string{"*"}, ExposeHeaders: []string{"*"}, MaxAge: 5 * time.Second},
+			"any origin without credentials",
+			CORS{AllowOrigins: []string{"*"}, AllowMethods: []string{"*"}, AllowHeaders: []string{"*"}, ExposeHeaders: []string{"*"}, MaxAge: 5 * time.Second},
 			"[{access-control-allow-origin *} {access-control-allow-methods *} {access-control-allow-headers *} {access-control-max-age 5}]",
 			"[{access-control-allow-origin *} {access-control-expose-headers *}]",
 		},
 		{
-			"any origin with credentials is named, as what is asked for", CORS{AllowOrigins: []string{"*"}, AllowCredentials: true, AllowMethods: []string{"*"}, AllowHeaders: []string{"*"}, ExposeHeaders: []string{"*"}},
+			"any origin with credentials is named, as what is asked for",
+			CORS{AllowOrigins: []string{"*"}, AllowCredentials: true, AllowMethods: []string{"*"}, AllowHeaders: []string{"*"}, ExposeHeaders: []string{"*"}},
 			"[{access-control-allow-origin https://a.com} {vary Origin} {access-control-allow-credentials true} {access-control-allow-methods PUT} {access-control-allow-headers x-a, x-b}]",
 			"[{access-control-allow-origin https://a.com} {vary Origin} {access-control-allow-credentials true}]",
 		},
 		{
-			"lists", CORS{AllowOrigins: []string{"https://b.com", "https://a.com"}, AllowMethods: []string{"GET", "PUT"}, ExposeHeaders: []string{"x-a", "x-b"}},
+			"lists",
+			CORS{AllowOrigins: []string{"https://b.com", "https://a.com"}, AllowMethods: []string{"GET", "PUT"}, ExposeHeaders: []string{"x-a", "x-b"}},
 			"[{access-control-allow-origin https://a.com} {vary Origin} {access-control-allow-methods GET, PUT}]",
 			"[{access-control-allow-origin https://a.com} {vary Origin} {access-control-expose-headers x-a, x-b}]",
 		},

@@ -10,11 +10,11 @@ func (r *Rule) Pick(random uint32) *Backend {
 	// The top of the product, instead of a remainder: no bias towards the first.
 	point := uint64(random) * total >> 32
 	for i := range r.Backends {
-		if w := uint64(r.Backends[i].Weight); point < w {
+		w := uint64(r.Backends[i].Weight)
+		if point < w {
 			return &r.Backends[i]
-		} else {
-			point -= w
 		}
+		point -= w
 	}
 	return nil
 }
