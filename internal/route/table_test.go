@@ -12,6 +12,7 @@ func regex(p string) Match  { return Match{Path: PathMatch{PathRegex, p}} }
 func grpc(service, method string) Match {
 	return Match{GRPC: &GRPCMatch{Service: service, Method: method}}
 }
+
 func grpcRegex(service, method string) Match { return Match{GRPC: &GRPCMatch{service, method, true}} }
 
 func (m Match) method(s string) Match { m.Method = s; return m }
@@ -19,10 +20,12 @@ func (m Match) header(name, value string) Match {
 	m.Headers = append(m.Headers, ValueMatch{Name: name, Value: value})
 	return m
 }
+
 func (m Match) headerRegex(name, value string) Match {
 	m.Headers = append(m.Headers, ValueMatch{name, value, true})
 	return m
 }
+
 func (m Match) query(name, value string) Match {
 	m.Query = append(m.Query, ValueMatch{Name: name, Value: value})
 	return m
@@ -262,7 +265,8 @@ func TestSNI(t *testing.T) {
 	table, err := NewSNITable([]Rule{
 		{Name: "0", Hosts: []string{"a.example.com", "*.example.com"}},
 		{Name: "1", Hosts: []string{"a.example.com", "*.b.example.com"}},
-		{Name: "2"}, {Name: "3"},
+		{Name: "2"},
+		{Name: "3"},
 	})
 	if err != nil {
 		t.Fatal(err)
