@@ -56,7 +56,11 @@ type exchange struct {
 	received    grpcCounter // messages from downstream
 }
 
-var exchanges = sync.Pool{New: func() any { return new(exchange) }}
+var exchanges = sync.Pool{New: func() any {
+	e := new(exchange)
+	e.reset()
+	return e
+}}
 
 func newExchange(fw *Forwarder, t *task.Task, in *Inbound) *exchange {
 	e := exchanges.Get().(*exchange)
