@@ -1,0 +1,228 @@
+package hbone
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/waypoint-mesh/waypoint/internal/h2"
+	"github.com/waypoint-mesh/waypoint/internal/identity"
+	"github.com/waypoint-mesh/waypoint/internal/task"
+	"github.com/waypoint-mesh/waypoint/internal/wire"
+)
+
+const (
+	// DefaultMaxStreams is how many CONNECTs a client may have open on one
+	// connection. Below 100 a ztunnel hangs at the limit.
+	DefaultMaxStreams = 250
+	// DefaultHandshakeTimeout is how long a peer may take for TLS.
+	DefaultHandshakeTimeout = 10 * time.Second
+	// drainGrace is the time between the GOAWAY that asks for no more streams
+	// and the one that refuses them: for a client to hear of the first, well
+	// above any round trip.
+	drainGrace = time.Second
+	// maxConnectHeader bounds the header of a CONNECT: ztunnel sends below 1 KiB.
+	maxConnectHeader = 16 << 10
+)
+
+// Handler is given the streams of a Server, in the turn of the connection's
+// reader: it does not block.
+type Handler interface {
+	Accept(b *task.Batch, s *Stream)
+}
+
+// HandlerFunc makes a function a Handler.
+type HandlerFunc func(b *task.Batch, s *Stream)
+
+// Accept calls f.
+func (f HandlerFunc) Accept(b *task.Batch, s *Stream) { f(b, s) }
+
+// ServerConfig is how a Server treats its connections.
+type ServerConfig struct {
+	Scheduler *task.Scheduler
+	// TLS is made by identity.ServerConfig.
+	TLS *tls.Config
+	// Handshakes limits how many compute at a time; nil: a limit of its own.
+	Handshakes *wire.Handshakes
+	// HandshakeTimeout: zero is DefaultHandshakeTimeout.
+	HandshakeTimeout time.Duration
+	// MaxStreams: zero is DefaultMaxStreams.
+	MaxStreams uint32
+	// MaxAge drains a connection of that age, give or take a tenth, so that
+	// load spreads over new instances. Zero: never.
+	MaxAge time.Duration
+	// IdleTimeout drains a connection that had no stream for so long, or up to
+	// twice. Zero: never.
+	IdleTimeout time.Duration
+	// Budget bounds how much larger the windows of all streams together may
+	// grow than they start, in bytes. Nil: each connection has its own 8 MiB.
+	Budget *h2.Budget
+	// Wire is for the sockets.
+	Wire wire.Options
+}
+
+func (c ServerConfig) withDefaults() ServerConfig {
+	if c.HandshakeTimeout == 0 {
+		c.HandshakeTimeout = DefaultHandshakeTimeout
+	}
+	if c.MaxStreams == 0 {
+		c.MaxStreams = DefaultMaxStreams
+	}
+	if c.Handshakes == nil {
+		c.Handshakes = wire.NewHandshakes(0)
+	}
+	return c
+}
+
+// Server serves HBONE on connections that somebody else accepts.
+type Server struct {
+	config  ServerConfig
+	handler Handler
+	stats   serverStats
+
+	mu    sync.Mutex
+	conns map[*serverConn]struct{} // guarded by mu
+	empty chan struct{}            // guarded by mu; closed while conns is empty
+}
+
+type serverStats struct{ handshakesFailed, accepted, streams atomic.Int64 }
+
+// ServerStats are counts for metrics.
+type ServerStats struct {
+	Connections      int   // open
+	Accepted         int64 // ever, handshake done
+	HandshakesFailed int64 // ever
+	Streams          int64 // ever handed to the handler
+}
+
+// NewServer returns a server that gives its streams to h.
+func NewServer(config ServerConfig, h Handler) *Server {
+	s := &Server{config: config.withDefaults(), handler: h, conns: make(map[*serverConn]struct{}), empty: make(chan struct{})}
+	close(s.empty)
+	return s
+}
+
+// HandshakeError is why a connection gave no tunnel.
+type HandshakeError struct {
+	Peer netip.AddrPort
+	Err  error
+}
+
+func (e *HandshakeError) Error() string {
+	return fmt.Sprintf("no tunnel from %s: %v", e.Peer, e.Err)
+}
+
+func (e *HandshakeError) Unwrap() error { return e.Err }
+
+// ServeConn serves one accepted connection on the calling goroutine until it
+// ends. The error is a *[HandshakeError]; how a tunnel that was up has ended is
+// nothing to report.
+func (s *Server) ServeConn(tcp *net.TCPConn) error {
+	conn, peer, err := s.shake(tcp)
+	if err != nil {
+		s.stats.handshakesFailed.Add(1)
+		return &HandshakeError{Peer: addrPort(tcp.RemoteAddr()), Err: err}
+	}
+	s.stats.accepted.Add(1)
+	c := newServerConn(s, conn, peer)
+	s.add(c)
+	defer s.remove(c)
+	s.config.Scheduler.Turn(c.start)
+	conn.Serve(c.h2)
+	c.stop()
+	return nil
+}
+
+func (s *Server) shake(tcp *net.TCPConn) (*wire.Conn, identity.ID, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), s.config.HandshakeTimeout)
+	defer cancel()
+	conn, err := wire.Server(ctx, s.config.Scheduler, tcp, s.config.TLS, s.config.Handshakes, s.config.Wire)
+	if err != nil {
+		return nil, identity.ID{}, err
+	}
+	peer, err := identity.Peer(conn.TLS())
+	return conn, peer, err
+}
+
+func addrPort(a net.Addr) netip.AddrPort {
+	ap, err := netip.ParseAddrPort(a.String())
+	if err != nil {
+		return netip.AddrPort{}
+	}
+	return netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port())
+}
+
+func (s *Server) add(c *serverConn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.conns) == 0 {
+		s.empty = make(chan struct{})
+	}
+	s.conns[c] = struct{}{}
+}
+
+func (s *Server) remove(c *serverConn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.conns, c)
+	if len(s.conns) == 0 {
+		close(s.empty)
+	}
+}
+
+func (s *Server) open() []*serverConn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := make([]*serverConn, 0, len(s.conns))
+	for c := range s.conns {
+		list = append(list, c)
+	}
+	return list
+}
+
+// Drain ends the connections that are open now in order: each is told to take its
+// new streams elsewhere, serves those that come nevertheless for a second, and
+// ends with its last stream. Connections that come later are served as ever.
+func (s *Server) Drain() {
+	for _, c := range s.open() {
+		s.config.Scheduler.Turn(c.drain)
+	}
+}
+
+// Wait returns when no connection is open, or with ctx's error when it ends.
+func (s *Server) Wait(ctx context.Context) error {
+	s.mu.Lock()
+	empty := s.empty
+	s.mu.Unlock()
+	select {
+	case <-empty:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Close cuts what is open and returns how many streams that were.
+func (s *Server) Close() (cut int) {
+	for _, c := range s.open() {
+		cut += c.h2.Streams()
+		s.config.Scheduler.Turn(c.cut)
+	}
+	return cut
+}
+
+// Stats returns the counts of this moment.
+func (s *Server) Stats() ServerStats {
+	s.mu.Lock()
+	open := len(s.conns)
+	s.mu.Unlock()
+	return ServerStats{
+		Connections: open, Accepted: s.stats.accepted.Load(),
+		HandshakesFailed: s.stats.handshakesFailed.Load(), Streams: s.stats.streams.Load(),
+	}
+}
