@@ -34,29 +34,45 @@ spec: {gatewayClassName: waypoint, listeners: [{name: mesh, port: %d, protocol: 
 		{name: "no label", labels: ""},
 		{name: "no label anywhere", noOtherLabel: true, wantService: true},
 		{name: "no label anywhere, other namespace", noOtherLabel: true, namespace: "elsewhere"},
-		{name: "the gateway's own", labels: "gateway.networking.k8s.io/gateway-name: waypoint",
-			namespaceLabels: "istio.io/use-waypoint: waypoint"},
+		{
+			name: "the gateway's own", labels: "gateway.networking.k8s.io/gateway-name: waypoint",
+			namespaceLabels: "istio.io/use-waypoint: waypoint",
+		},
 		{name: "for all", waypointFor: "all", labels: "istio.io/use-waypoint: waypoint", wantService: true, wantPod: true},
 		{name: "for workloads", waypointFor: "workload", labels: "istio.io/use-waypoint: waypoint", wantPod: true},
 		{name: "for none", waypointFor: "none", labels: "istio.io/use-waypoint: waypoint"},
 		{name: "for an unknown word", waypointFor: "sevrice", labels: "istio.io/use-waypoint: waypoint", wantService: true},
-		{name: "other namespace not allowed", namespace: "elsewhere",
-			labels: "istio.io/use-waypoint: waypoint, istio.io/use-waypoint-namespace: default"},
-		{name: "other namespace, all allowed", namespace: "elsewhere", allowed: "from: All",
-			labels: "istio.io/use-waypoint: waypoint, istio.io/use-waypoint-namespace: default", wantService: true},
+		{
+			name: "other namespace not allowed", namespace: "elsewhere",
+			labels: "istio.io/use-waypoint: waypoint, istio.io/use-waypoint-namespace: default",
+		},
+		{
+			name: "other namespace, all allowed", namespace: "elsewhere", allowed: "from: All",
+			labels: "istio.io/use-waypoint: waypoint, istio.io/use-waypoint-namespace: default", wantService: true,
+		},
 		{name: "other namespace, none allowed", allowed: "from: None", labels: "istio.io/use-waypoint: waypoint"},
 		{name: "own name only", namespace: "elsewhere", allowed: "from: All", labels: "istio.io/use-waypoint: waypoint"},
-		{name: "selected namespace", namespace: "elsewhere", allowed: "from: Selector, selector: {matchLabels: {team: a}}",
-			namespaceLabels: "team: a, istio.io/use-waypoint: waypoint, istio.io/use-waypoint-namespace: default", wantService: true},
-		{name: "selected by name", namespace: "elsewhere",
+		{
+			name: "selected namespace", namespace: "elsewhere", allowed: "from: Selector, selector: {matchLabels: {team: a}}",
+			namespaceLabels: "team: a, istio.io/use-waypoint: waypoint, istio.io/use-waypoint-namespace: default", wantService: true,
+		},
+		{
+			name: "selected by name", namespace: "elsewhere",
 			allowed: "from: Selector, selector: {matchLabels: {kubernetes.io/metadata.name: elsewhere}}",
-			labels:  "istio.io/use-waypoint: waypoint, istio.io/use-waypoint-namespace: default", wantService: true},
-		{name: "unselected namespace", namespace: "elsewhere", allowed: "from: Selector, selector: {matchLabels: {team: a}}",
-			namespaceLabels: "team: b, istio.io/use-waypoint: waypoint, istio.io/use-waypoint-namespace: default"},
-		{name: "no HBONE listener allows its own namespace", port: 80, allowed: "from: All",
-			labels: "istio.io/use-waypoint: waypoint", wantService: true},
-		{name: "no HBONE listener allows no other namespace", port: 80, allowed: "from: All", namespace: "elsewhere",
-			labels: "istio.io/use-waypoint: waypoint, istio.io/use-waypoint-namespace: default"},
+			labels:  "istio.io/use-waypoint: waypoint, istio.io/use-waypoint-namespace: default", wantService: true,
+		},
+		{
+			name: "unselected namespace", namespace: "elsewhere", allowed: "from: Selector, selector: {matchLabels: {team: a}}",
+			namespaceLabels: "team: b, istio.io/use-waypoint: waypoint, istio.io/use-waypoint-namespace: default",
+		},
+		{
+			name: "no HBONE listener allows its own namespace", port: 80, allowed: "from: All",
+			labels: "istio.io/use-waypoint: waypoint", wantService: true,
+		},
+		{
+			name: "no HBONE listener allows no other namespace", port: 80, allowed: "from: All", namespace: "elsewhere",
+			labels: "istio.io/use-waypoint: waypoint, istio.io/use-waypoint-namespace: default",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

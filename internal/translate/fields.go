@@ -4,13 +4,13 @@ package translate
 type Use uint8
 
 const (
-	// Used: it is in effect.
+	// Used means that it is in effect.
 	Used Use = iota
-	// Refused: it cannot be left out without changing what is meant, so what carries it fails closed.
+	// Refused means that it cannot be left out without changing what is meant, so what carries it fails closed.
 	Refused
-	// Idle: legal, but nothing here acts on it; a warning says so where it is set.
+	// Idle means legal, but nothing here acts on it; a warning says so where it is set.
 	Idle
-	// Elsewhere: it is for others (the cluster, ztunnel, the controller that deploys waypoints), or for people.
+	// Elsewhere means that it is for others (the cluster, ztunnel, the controller that deploys waypoints), or for people.
 	Elsewhere
 )
 

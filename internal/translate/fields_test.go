@@ -137,7 +137,8 @@ spec: {sessionAffinity: ClientIP, ports: [{port: 80}]}`, []string{"spec.sessionA
 kind: HTTPRoute
 metadata: {name: a}
 spec: {useDefaultGateways: All}`, []string{"spec.useDefaultGateways"}},
-		{`apiVersion: gateway.networking.k8s.io/v1
+		{
+			`apiVersion: gateway.networking.k8s.io/v1
 kind: Gateway
 metadata: {name: a}
 spec:
@@ -145,7 +146,8 @@ spec:
   listeners:
   - {name: a, port: 15008, protocol: HBONE}
   - {name: b, port: 15008, protocol: HBONE, hostname: x.example.com, tls: {mode: Passthrough}}`,
-			[]string{"spec.listeners[1].hostname", "spec.listeners[1].tls"}},
+			[]string{"spec.listeners[1].hostname", "spec.listeners[1].tls"},
+		},
 		{`apiVersion: networking.istio.io/v1
 kind: ServiceEntry
 metadata: {name: a}

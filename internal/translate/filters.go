@@ -63,7 +63,8 @@ func (c *routeContext) filter(rule *waypointv1.RouteRule, at path, f gatewayv1.H
 		return &waypointv1.Filter{Kind: &waypointv1.Filter_Redirect{Redirect: redirect(f.RequestRedirect)}}
 	case gatewayv1.HTTPRouteFilterURLRewrite:
 		return &waypointv1.Filter{Kind: &waypointv1.Filter_Rewrite{Rewrite: &waypointv1.UrlRewrite{
-			Hostname: value(f.URLRewrite.Hostname), Path: pathModifier(f.URLRewrite.Path)}}}
+			Hostname: value(f.URLRewrite.Hostname), Path: pathModifier(f.URLRewrite.Path),
+		}}}
 	case gatewayv1.HTTPRouteFilterRequestMirror:
 		return c.mirror(at.at("requestMirror"), f.RequestMirror)
 	case gatewayv1.HTTPRouteFilterCORS:

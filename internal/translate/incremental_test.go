@@ -75,8 +75,10 @@ func TestRecomputesWhatIsTouched(t *testing.T) {
 		{"a route", routeDoc(7, 3, "b"), 1, []string{"HTTPRoute/default/r7"}},
 		{"a route, as it was", routeDoc(7, 3, "a"), 1, nil},
 		{"a pod", podDoc(3, "False"), 1, []string{"Kubernetes//Pod/default/p3"}},
-		{"a service: itself, its pod, its two routes", strings.Replace(serviceDoc(3), "port: 80", "port: 80, appProtocol: grpc", 1), 4,
-			[]string{"default/s3.default.svc.cluster.local"}},
+		{
+			"a service: itself, its pod, its two routes", strings.Replace(serviceDoc(3), "port: 80", "port: 80, appProtocol: grpc", 1), 4,
+			[]string{"default/s3.default.svc.cluster.local"},
+		},
 		{"a first slice: its service, its podless endpoints, the pod it takes over", `apiVersion: discovery.k8s.io/v1
 kind: EndpointSlice
 metadata: {name: s3-x, namespace: default, labels: {kubernetes.io/service-name: s3}}

@@ -71,14 +71,30 @@ var kinds = []Kind{
 	{groupGateway, kindGRPCRoute, []string{"v1", "v1alpha2"}, false, func() Object { return &gatewayv1.GRPCRoute{} }, false},
 	{groupGateway, kindTCPRoute, []string{"v1", "v1alpha2"}, false, func() Object { return &gatewayv1.TCPRoute{} }, false},
 	{groupGateway, kindTLSRoute, []string{"v1", "v1alpha3", "v1alpha2"}, false, func() Object { return &gatewayv1.TLSRoute{} }, false},
-	{groupGateway, kindReferenceGrant, []string{"v1", "v1beta1", "v1alpha2"}, false,
-		func() Object { return &gatewayv1.ReferenceGrant{} }, false},
-	{groupNetworking, kindServiceEntry, []string{"v1", "v1beta1", "v1alpha3"}, false,
-		func() Object { return &networkingv1.ServiceEntry{} }, true},
-	{groupNetworking, kindWorkloadEntry, []string{"v1", "v1beta1", "v1alpha3"}, false,
-		func() Object { return &networkingv1.WorkloadEntry{} }, true},
-	{groupSecurity, kindAuthorizationPolicy, []string{"v1", "v1beta1"}, false,
-		func() Object { return &securityv1.AuthorizationPolicy{} }, true},
+	{
+		groupGateway, kindReferenceGrant,
+		[]string{"v1", "v1beta1", "v1alpha2"},
+		false,
+		func() Object { return &gatewayv1.ReferenceGrant{} }, false,
+	},
+	{
+		groupNetworking, kindServiceEntry,
+		[]string{"v1", "v1beta1", "v1alpha3"},
+		false,
+		func() Object { return &networkingv1.ServiceEntry{} }, true,
+	},
+	{
+		groupNetworking, kindWorkloadEntry,
+		[]string{"v1", "v1beta1", "v1alpha3"},
+		false,
+		func() Object { return &networkingv1.WorkloadEntry{} }, true,
+	},
+	{
+		groupSecurity, kindAuthorizationPolicy,
+		[]string{"v1", "v1beta1"},
+		false,
+		func() Object { return &securityv1.AuthorizationPolicy{} }, true,
+	},
 }
 
 // Kinds lists the kinds that are read.

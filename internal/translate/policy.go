@@ -75,7 +75,8 @@ func dryRun(p *securityv1.AuthorizationPolicy, r *report) bool {
 func (v *view) policyTargets(e *entry, p *securityv1.AuthorizationPolicy, r *report) []*waypointv1.AuthorizationPolicy_Target {
 	refs, at := targetsOf(p)
 	whole := []*waypointv1.AuthorizationPolicy_Target{{
-		Kind: &waypointv1.AuthorizationPolicy_Target_Namespace{Namespace: p.Namespace}}}
+		Kind: &waypointv1.AuthorizationPolicy_Target_Namespace{Namespace: p.Namespace},
+	}}
 	if e.blind {
 		return whole
 	}
@@ -106,7 +107,8 @@ func (v *view) policyTargets(e *entry, p *securityv1.AuthorizationPolicy, r *rep
 }
 
 func (v *view) serviceTargets(ref *typeapi.PolicyTargetReference, p *securityv1.AuthorizationPolicy, at path,
-	r *report) []*waypointv1.AuthorizationPolicy_Target {
+	r *report,
+) []*waypointv1.AuthorizationPolicy_Target {
 	e := v.get(ref.Kind, p.Namespace, ref.Name)
 	if e == nil || e.rejected != "" {
 		r.warnf(at, "%s %s/%s does not exist; the policy holds as soon as it does", ref.Kind, p.Namespace, ref.Name)
@@ -122,13 +124,15 @@ func (v *view) serviceTargets(ref *typeapi.PolicyTargetReference, p *securityv1.
 	var out []*waypointv1.AuthorizationPolicy_Target
 	for _, host := range v.hostsOf(e.obj) {
 		out = append(out, &waypointv1.AuthorizationPolicy_Target{Kind: &waypointv1.AuthorizationPolicy_Target_Service{
-			Service: &waypointv1.ServiceRef{Namespace: p.Namespace, Hostname: host}}})
+			Service: &waypointv1.ServiceRef{Namespace: p.Namespace, Hostname: host},
+		}})
 	}
 	return out
 }
 
 func (v *view) gatewayTarget(ref *typeapi.PolicyTargetReference, p *securityv1.AuthorizationPolicy, at path,
-	r *report) []*waypointv1.AuthorizationPolicy_Target {
+	r *report,
+) []*waypointv1.AuthorizationPolicy_Target {
 	if p.Namespace == v.options.GatewayNamespace && ref.Name == v.options.GatewayName {
 		return []*waypointv1.AuthorizationPolicy_Target{{Kind: &waypointv1.AuthorizationPolicy_Target_Gateway{Gateway: true}}}
 	}
@@ -139,7 +143,8 @@ func (v *view) gatewayTarget(ref *typeapi.PolicyTargetReference, p *securityv1.A
 }
 
 func (v *view) classTarget(ref *typeapi.PolicyTargetReference, p *securityv1.AuthorizationPolicy, at path,
-	r *report) []*waypointv1.AuthorizationPolicy_Target {
+	r *report,
+) []*waypointv1.AuthorizationPolicy_Target {
 	if p.Namespace != v.options.RootNamespace {
 		r.warnf(at, "a policy for a GatewayClass holds only in the root namespace, %s", v.options.RootNamespace)
 		return nil

@@ -29,9 +29,9 @@ func compareKeys(a, b Key) int {
 type Severity uint8
 
 const (
-	// Warning: the object holds; what the field says does nothing here.
+	// Warning means that the object holds; what the field says does nothing here.
 	Warning Severity = iota
-	// Error: the object, or the part that the field belongs to, was refused and fails closed.
+	// Error means that the object, or the part that the field belongs to, was refused and fails closed.
 	Error
 )
 

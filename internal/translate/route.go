@@ -117,8 +117,10 @@ func (v *view) computeRoute(kind, namespace, name string) {
 
 // fillRoute translates the rules and tells whether all that they refer to could be resolved.
 func (v *view) fillRoute(route *waypointv1.Route, obj Object, r *report) Condition {
-	c := routeContext{view: v, report: r, route: route, granted: v.needsGrant(route),
-		resolved: Condition{true, string(gatewayv1.RouteReasonResolvedRefs), ""}}
+	c := routeContext{
+		view: v, report: r, route: route, granted: v.needsGrant(route),
+		resolved: Condition{true, string(gatewayv1.RouteReasonResolvedRefs), ""},
+	}
 	switch obj := obj.(type) {
 	case *gatewayv1.HTTPRoute:
 		route.Hostnames = c.hostnames(obj.Spec.Hostnames)

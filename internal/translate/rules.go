@@ -36,9 +36,7 @@ func (c *routeContext) httpRule(at path, rule gatewayv1.HTTPRouteRule) *waypoint
 		out.BackendTimeout = timeout(t.BackendRequest)
 	}
 	out.Retry = retry(rule.Retry)
-	if rule.SessionPersistence != nil {
-		c.unsupported(out, at.at("sessionPersistence"), "session persistence is not supported")
-	}
+	c.noPersistence(out, at, rule.SessionPersistence) //nolint:staticcheck // deprecated, and refused
 	return out
 }
 
@@ -53,10 +51,14 @@ func (c *routeContext) grpcRule(at path, rule gatewayv1.GRPCRouteRule) *waypoint
 		c.backendFilters(out, b, at.at("backendRefs").index(i).at("filters"), httpFilters(ref.Filters))
 		out.Backends = append(out.Backends, b)
 	}
-	if rule.SessionPersistence != nil {
-		c.unsupported(out, at.at("sessionPersistence"), "session persistence is not supported")
-	}
+	c.noPersistence(out, at, rule.SessionPersistence) //nolint:staticcheck // deprecated, and refused
 	return out
+}
+
+func (c *routeContext) noPersistence(rule *waypointv1.RouteRule, at path, p *gatewayv1.SessionPersistence) {
+	if p != nil {
+		c.unsupported(rule, at.at("sessionPersistence"), "session persistence is not supported")
+	}
 }
 
 // streamRule is a rule of a TCPRoute or TLSRoute.

@@ -30,10 +30,15 @@ func TestRouteStatus(t *testing.T) {
 			{6, accepted, absent},
 		}},
 		{Key{kindHTTPRoute, "other", "whole"}, []ParentStatus{
-			{0, accepted, Condition{false, "RefNotPermitted",
-				"no ReferenceGrant in namespace default lets HTTPRoutes of namespace other use Service a"}},
-			{1, Condition{false, "NoMatchingParent", "Gateway default/waypoint has no listener with that port or sectionName"},
-				Condition{false, "RefNotPermitted", "no ReferenceGrant in namespace default lets HTTPRoutes of namespace other use Service a"}},
+			{0, accepted, Condition{
+				false, "RefNotPermitted",
+				"no ReferenceGrant in namespace default lets HTTPRoutes of namespace other use Service a",
+			}},
+			{
+				1,
+				Condition{false, "NoMatchingParent", "Gateway default/waypoint has no listener with that port or sectionName"},
+				Condition{false, "RefNotPermitted", "no ReferenceGrant in namespace default lets HTTPRoutes of namespace other use Service a"},
+			},
 		}},
 		{Key{kindHTTPRoute, "third", "granted"}, []ParentStatus{{0, accepted, resolved}}},
 		{Key{kindTLSRoute, "default", "tls"}, []ParentStatus{{0, accepted, resolved}}},

@@ -26,22 +26,38 @@ type filterField struct {
 }
 
 var filterFields = []filterField{
-	{gatewayv1.HTTPRouteFilterRequestHeaderModifier, "requestHeaderModifier",
-		func(f *gatewayv1.HTTPRouteFilter) bool { return f.RequestHeaderModifier != nil }, false},
-	{gatewayv1.HTTPRouteFilterResponseHeaderModifier, "responseHeaderModifier",
-		func(f *gatewayv1.HTTPRouteFilter) bool { return f.ResponseHeaderModifier != nil }, false},
-	{gatewayv1.HTTPRouteFilterRequestRedirect, "requestRedirect",
-		func(f *gatewayv1.HTTPRouteFilter) bool { return f.RequestRedirect != nil }, false},
-	{gatewayv1.HTTPRouteFilterURLRewrite, "urlRewrite",
-		func(f *gatewayv1.HTTPRouteFilter) bool { return f.URLRewrite != nil }, false},
-	{gatewayv1.HTTPRouteFilterRequestMirror, "requestMirror",
-		func(f *gatewayv1.HTTPRouteFilter) bool { return f.RequestMirror != nil }, true},
-	{gatewayv1.HTTPRouteFilterCORS, "cors",
-		func(f *gatewayv1.HTTPRouteFilter) bool { return f.CORS != nil }, false},
-	{gatewayv1.HTTPRouteFilterExternalAuth, "externalAuth",
-		func(f *gatewayv1.HTTPRouteFilter) bool { return f.ExternalAuth != nil }, false},
-	{gatewayv1.HTTPRouteFilterExtensionRef, "extensionRef",
-		func(f *gatewayv1.HTTPRouteFilter) bool { return f.ExtensionRef != nil }, true},
+	{
+		gatewayv1.HTTPRouteFilterRequestHeaderModifier, "requestHeaderModifier",
+		func(f *gatewayv1.HTTPRouteFilter) bool { return f.RequestHeaderModifier != nil }, false,
+	},
+	{
+		gatewayv1.HTTPRouteFilterResponseHeaderModifier, "responseHeaderModifier",
+		func(f *gatewayv1.HTTPRouteFilter) bool { return f.ResponseHeaderModifier != nil }, false,
+	},
+	{
+		gatewayv1.HTTPRouteFilterRequestRedirect, "requestRedirect",
+		func(f *gatewayv1.HTTPRouteFilter) bool { return f.RequestRedirect != nil }, false,
+	},
+	{
+		gatewayv1.HTTPRouteFilterURLRewrite, "urlRewrite",
+		func(f *gatewayv1.HTTPRouteFilter) bool { return f.URLRewrite != nil }, false,
+	},
+	{
+		gatewayv1.HTTPRouteFilterRequestMirror, "requestMirror",
+		func(f *gatewayv1.HTTPRouteFilter) bool { return f.RequestMirror != nil }, true,
+	},
+	{
+		gatewayv1.HTTPRouteFilterCORS, "cors",
+		func(f *gatewayv1.HTTPRouteFilter) bool { return f.CORS != nil }, false,
+	},
+	{
+		gatewayv1.HTTPRouteFilterExternalAuth, "externalAuth",
+		func(f *gatewayv1.HTTPRouteFilter) bool { return f.ExternalAuth != nil }, false,
+	},
+	{
+		gatewayv1.HTTPRouteFilterExtensionRef, "extensionRef",
+		func(f *gatewayv1.HTTPRouteFilter) bool { return f.ExtensionRef != nil }, true,
+	},
 }
 
 func (r *report) httpFilters(at path, filters []gatewayv1.HTTPRouteFilter) {

@@ -88,17 +88,23 @@ type named struct {
 
 func validateSource(r *report, at path, s *securityapi.Source, custom bool) {
 	identities := []named{
-		{"principals", s.GetPrincipals()}, {"notPrincipals", s.GetNotPrincipals()},
-		{"namespaces", s.GetNamespaces()}, {"notNamespaces", s.GetNotNamespaces()},
+		{"principals", s.GetPrincipals()},
+		{"notPrincipals", s.GetNotPrincipals()},
+		{"namespaces", s.GetNamespaces()},
+		{"notNamespaces", s.GetNotNamespaces()},
 	}
 	accounts := []named{{"serviceAccounts", s.GetServiceAccounts()}, {"notServiceAccounts", s.GetNotServiceAccounts()}}
 	others := []named{
-		{"requestPrincipals", s.GetRequestPrincipals()}, {"notRequestPrincipals", s.GetNotRequestPrincipals()},
-		{"trustDomains", s.GetTrustDomains()}, {"notTrustDomains", s.GetNotTrustDomains()},
+		{"requestPrincipals", s.GetRequestPrincipals()},
+		{"notRequestPrincipals", s.GetNotRequestPrincipals()},
+		{"trustDomains", s.GetTrustDomains()},
+		{"notTrustDomains", s.GetNotTrustDomains()},
 	}
 	blocks := []named{
-		{"ipBlocks", s.GetIpBlocks()}, {"notIpBlocks", s.GetNotIpBlocks()},
-		{"remoteIpBlocks", s.GetRemoteIpBlocks()}, {"notRemoteIpBlocks", s.GetNotRemoteIpBlocks()},
+		{"ipBlocks", s.GetIpBlocks()},
+		{"notIpBlocks", s.GetNotIpBlocks()},
+		{"remoteIpBlocks", s.GetRemoteIpBlocks()},
+		{"notRemoteIpBlocks", s.GetNotRemoteIpBlocks()},
 	}
 	byIdentity := r.lists(at, identities) + r.lists(at, others)
 	byAccount := r.lists(at, accounts)
@@ -230,7 +236,7 @@ var conditionKeys = map[string]func(r *report, at path, value string){
 }
 
 var (
-	headerKey = regexp.MustCompile("^request\\.headers\\[([^\\]]+)\\]$")
+	headerKey = regexp.MustCompile(`^request\.headers\[([^\]]+)\]$`)
 	claimsKey = regexp.MustCompile(`^request\.auth\.claims(\[[^\]]+\])+$`)
 )
 

@@ -85,10 +85,14 @@ func TestInvalidHTTPRoutes(t *testing.T) {
 		{match(`path: {type: RegularExpression, value: "(a"}`), "spec.rules[0].matches[0].path.value: must be a regular expression in RE2 syntax"},
 		{match(`path: {type: RegularExpression, value: "(?=a)"}`), "spec.rules[0].matches[0].path.value: must be a regular expression in RE2 syntax"},
 		{match(`path: {type: RegularExpression, value: "((a{100}){10}){10}"}`), "spec.rules[0].matches[0].path.value: must be a regular expression"},
-		{match(`path: {type: RegularExpression, value: "` + strings.Repeat("[a-z]{900}", 12) + `"}`),
-			"spec.rules[0].matches[0].path.value: regular expression is too large"},
-		{match(`path: {type: RegularExpression, value: "` + strings.Repeat("a", 5000) + `"}`),
-			"spec.rules[0].matches[0].path.value: regular expression must not be longer than 4096 bytes"},
+		{
+			match(`path: {type: RegularExpression, value: "` + strings.Repeat("[a-z]{900}", 12) + `"}`),
+			"spec.rules[0].matches[0].path.value: regular expression is too large",
+		},
+		{
+			match(`path: {type: RegularExpression, value: "` + strings.Repeat("a", 5000) + `"}`),
+			"spec.rules[0].matches[0].path.value: regular expression must not be longer than 4096 bytes",
+		},
 		{match(`headers: [{name: "a b", value: x}]`), `spec.rules[0].matches[0].headers[0].name: must be a header name (RFC 9110 token), got "a b"`},
 		{match("headers: [{name: a}]"), "spec.rules[0].matches[0].headers[0].value: must be set"},
 		{match(`headers: [{name: a, type: RegularExpression, value: "["}]`), "spec.rules[0].matches[0].headers[0].value: must be a regular expression"},
@@ -112,8 +116,10 @@ func TestInvalidHTTPRoutes(t *testing.T) {
 		{filter("type: CORS"), "spec.rules[0].filters[0].cors: must be set for a filter of type CORS"},
 		{filter("type: CORS, cors: {}, urlRewrite: {}"), "spec.rules[0].filters[0].urlRewrite: must not be set for a filter of type CORS"},
 		{rule("filters: [{type: CORS, cors: {}}, {type: CORS, cors: {}}]"), "spec.rules[0].filters[1]: CORS must not be repeated"},
-		{rule("filters: [{type: URLRewrite, urlRewrite: {}}, {type: RequestRedirect, requestRedirect: {}}]"),
-			"spec.rules[0].filters: must not have both a RequestRedirect and a URLRewrite"},
+		{
+			rule("filters: [{type: URLRewrite, urlRewrite: {}}, {type: RequestRedirect, requestRedirect: {}}]"),
+			"spec.rules[0].filters: must not have both a RequestRedirect and a URLRewrite",
+		},
 		{setHeader("{name: x-a, value: b}"), ""},
 		{setHeader(`{name: "x a", value: b}`), "spec.rules[0].filters[0].requestHeaderModifier.set[0].name: must be a header name"},
 		{setHeader(`{name: x-a, value: "b\r\nx: y"}`), "spec.rules[0].filters[0].requestHeaderModifier.set[0].value: must not contain control characters"},
@@ -121,8 +127,10 @@ func TestInvalidHTTPRoutes(t *testing.T) {
 		{setHeader("{name: Content-Length, value: 1}"), "spec.rules[0].filters[0].requestHeaderModifier.set[0].value: must be a string, got a number"},
 		{setHeader(`{name: Content-Length, value: "1"}`), "spec.rules[0].filters[0].requestHeaderModifier.set[0].name: Content-Length belongs to the framing"},
 		{setHeader("{name: Host, value: a}"), "spec.rules[0].filters[0].requestHeaderModifier.set[0].name: the host is changed by a URLRewrite"},
-		{filter("type: RequestHeaderModifier, requestHeaderModifier: {remove: [Connection]}"),
-			"spec.rules[0].filters[0].requestHeaderModifier.remove[0]: Connection belongs to the framing"},
+		{
+			filter("type: RequestHeaderModifier, requestHeaderModifier: {remove: [Connection]}"),
+			"spec.rules[0].filters[0].requestHeaderModifier.remove[0]: Connection belongs to the framing",
+		},
 		{redirect("scheme: https, statusCode: 308, port: 443"), ""},
 		{redirect("scheme: ftp"), "spec.rules[0].filters[0].requestRedirect.scheme: must be one of http, https"},
 		{redirect("statusCode: 200"), "spec.rules[0].filters[0].requestRedirect.statusCode: must be 301, 302, 303, 307 or 308, got 200"},
@@ -176,12 +184,18 @@ func TestInvalidOtherRoutes(t *testing.T) {
 		{"gatewayClassName: waypoint", ""},
 		{"listeners: [{name: a, port: 0, protocol: HBONE}]", "spec.gatewayClassName: must be set"},
 		{"gatewayClassName: a, listeners: [{name: a, port: 0, protocol: HBONE}]", "spec.listeners[0].port: must be between"},
-		{"gatewayClassName: a, listeners: [{name: a, port: 1, protocol: X, allowedRoutes: {namespaces: {from: Here}}}]",
-			"spec.listeners[0].allowedRoutes.namespaces.from: must be one of All, Selector, Same, None"},
-		{"gatewayClassName: a, listeners: [{name: a, port: 1, protocol: X, allowedRoutes: {namespaces: {from: Selector}}}]",
-			"spec.listeners[0].allowedRoutes.namespaces.selector: must be set"},
-		{"gatewayClassName: a, listeners: [{name: a, port: 1, protocol: X, allowedRoutes: {namespaces: {selector: {matchExpressions: [{key: a, operator: Is}]}}}}]",
-			"spec.listeners[0].allowedRoutes.namespaces.selector:"},
+		{
+			"gatewayClassName: a, listeners: [{name: a, port: 1, protocol: X, allowedRoutes: {namespaces: {from: Here}}}]",
+			"spec.listeners[0].allowedRoutes.namespaces.from: must be one of All, Selector, Same, None",
+		},
+		{
+			"gatewayClassName: a, listeners: [{name: a, port: 1, protocol: X, allowedRoutes: {namespaces: {from: Selector}}}]",
+			"spec.listeners[0].allowedRoutes.namespaces.selector: must be set",
+		},
+		{
+			"gatewayClassName: a, listeners: [{name: a, port: 1, protocol: X, allowedRoutes: {namespaces: {selector: {matchExpressions: [{key: a, operator: Is}]}}}}]",
+			"spec.listeners[0].allowedRoutes.namespaces.selector:",
+		},
 	})
 }
 
@@ -292,8 +306,10 @@ func TestDecode(t *testing.T) {
 		{"a: [", "", "not YAML"},
 		{"apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nmetadata: {name: b}", "", "not YAML"},
 		{"apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {nodename: x}", "", "Pod default/a: spec.nodename: unknown field"},
-		{`{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"nodeName": "x", "nodeName": "y"}}`, "",
-			"Pod default/a: spec.nodeName: duplicate field"},
+		{
+			`{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"nodeName": "x", "nodeName": "y"}}`, "",
+			"Pod default/a: spec.nodeName: duplicate field",
+		},
 		{"apiVersion: v1\nkind: Pod\nmetadata: {name: a, labels: {a: 1}}", "", "Pod default/a: metadata.labels[a]: must be a string, got a number"},
 	}
 	for _, tt := range tests {

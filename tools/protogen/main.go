@@ -50,7 +50,7 @@ func run(ctx context.Context) error {
 		return err
 	}
 	for _, file := range response.GetFile() {
-		if err := os.WriteFile(filepath.Join(apiDir, file.GetName()), []byte(file.GetContent()), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(apiDir, file.GetName()), []byte(file.GetContent()), 0o644); err != nil { //nolint:gosec // sources are for everybody to read
 			return err
 		}
 	}
