@@ -139,11 +139,7 @@ func watch(watch func(context.Context, string, string, func([]byte) error) error
 		out := stream{w, http.NewResponseController(w)}
 		query := r.URL.Query()
 		w.Header().Set("Content-Type", "application/x-ndjson")
-		err := out.endless()
-		if err == nil {
-			err = watch(r.Context(), query.Get("service"), query.Get("identity"), out.write)
-		}
-		if err != nil {
+		if err := watch(r.Context(), query.Get("service"), query.Get("identity"), out.write); err != nil {
 			// Nothing was written yet, or nobody is there to read this.
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		}
@@ -155,10 +151,6 @@ type stream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 }
-
-// endless lifts the timeout for reading the request: when it passes, net/http
-// ends the request's context, whatever the response is doing.
-func (s stream) endless() error { return s.control.SetReadDeadline(time.Time{}) }
 
 // write sends a line now. An empty one sends the head of the response.
 func (s stream) write(line []byte) error {

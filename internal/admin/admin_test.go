@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/waypoint-mesh/waypoint/internal/mesh"
 )
@@ -206,6 +207,43 @@ func TestLiveStream(t *testing.T) {
 	<-seen
 	if rest, err := io.ReadAll(body); err != nil || len(rest) != 0 {
 		t.Errorf("after the end: %q, %v", rest, err)
+	}
+}
+
+// The timeouts are for requests and answers that have an end.
+func TestLiveOutlivesTimeouts(t *testing.T) {
+	o := options()
+	o.Watch = func(ctx context.Context, _, _ string, write func([]byte) error) error {
+		if err := write(nil); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return write([]byte("ended\n"))
+		case <-time.After(250 * time.Millisecond):
+			return write([]byte("still here\n"))
+		}
+	}
+	s, err := Listen("admin", "127.0.0.1:0", Handler(o), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.http.ReadTimeout, s.http.WriteTimeout = 50*time.Millisecond, 50*time.Millisecond
+	ctx, cancel := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(ctx) }()
+	r, err := new(http.Client).Get("http://" + s.Addr().String() + "/live")
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(r.Body)
+	if string(body) != "still here\n" || err != nil {
+		t.Errorf("%q, %v", body, err)
+	}
+	r.Body.Close()
+	cancel()
+	if err := <-served; err != nil {
+		t.Error(err)
 	}
 }
 
