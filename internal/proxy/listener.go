@@ -21,7 +21,7 @@ type Listener struct {
 	max     int
 	log     *slog.Logger
 	open    atomic.Int64
-	refused atomic.Uint64
+	refused atomic.Int64
 	active  sync.WaitGroup
 }
 
@@ -80,4 +80,4 @@ func (l *Listener) Wait() { l.active.Wait() }
 func (l *Listener) Addr() net.Addr { return l.tcp.Addr() }
 
 // Refused returns how many connections were turned away.
-func (l *Listener) Refused() uint64 { return l.refused.Load() }
+func (l *Listener) Refused() int64 { return l.refused.Load() }

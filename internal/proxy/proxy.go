@@ -30,8 +30,8 @@ type Options struct {
 type Proxy struct {
 	opts     Options
 	sources  sources
-	detected [opaque + 1]atomic.Uint64 // by guess; undecided: nobody said anything in time
-	rejected atomic.Uint64
+	detected [opaque + 1]atomic.Int64 // by guess; undecided: nobody said anything in time
+	rejected atomic.Int64
 }
 
 // New returns a Proxy.
@@ -39,8 +39,8 @@ func New(o Options) *Proxy { return &Proxy{opts: o} }
 
 // Stats are counts since the start.
 type Stats struct {
-	Rejected                       uint64 // streams whose target is not served here
-	HTTP1, HTTP2, TLS, TCP, Silent uint64 // undeclared streams, by what they turned out to be
+	Rejected                       int64 // streams whose target is not served here
+	HTTP1, HTTP2, TLS, TCP, Silent int64 // undeclared streams, by what they turned out to be
 }
 
 // Stats returns the counts.

@@ -1,0 +1,180 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/waypoint-mesh/waypoint/internal/task"
+)
+
+// options are the flags of `waypoint run`.
+type options struct {
+	config  string
+	gateway string
+
+	cert, key, root    string
+	trustDomain        string
+	trustDomainAliases []string
+
+	listen, status, metrics, admin string
+
+	drainDelay, drainTimeout time.Duration
+
+	accessLog           string
+	logLevel, logFormat string
+	otlpEndpoint        string
+	traceSampling       float64
+
+	maxConnections   int
+	maxConnectionAge time.Duration
+	handshakeTimeout time.Duration
+	idleTimeout      time.Duration
+	tcpIdleTimeout   time.Duration
+	detectTimeout    time.Duration
+	maxHeaderBytes   int
+	maxHeaders       int
+	clientHeaders    string
+	trustedHops      []string
+	taskMode         string
+	node             string
+}
+
+func (o *options) register(f *pflag.FlagSet) {
+	f.StringVar(&o.config, "config", "", "folder (recursive) or file of Kubernetes manifests to serve from; followed while running")
+	f.StringVar(&o.gateway, "gateway", "", "which waypoint we are, NAMESPACE/NAME; default: the only Gateway of class waypoint in the folder")
+	f.StringVar(&o.cert, "cert", "", "our certificate and its intermediates, PEM; re-read when it changes")
+	f.StringVar(&o.key, "key", "", "the certificate's private key, PEM")
+	f.StringVar(&o.root, "root", "", "roots of the mesh, PEM")
+	f.StringVar(&o.trustDomain, "trust-domain", "cluster.local", "trust domain of the mesh")
+	f.StringSliceVar(&o.trustDomainAliases, "trust-domain-aliases", nil, "further names of the trust domain")
+	f.StringVar(&o.listen, "listen", ":15008", "address for HBONE tunnels; both IP families where the host part is empty")
+	f.StringVar(&o.status, "status", ":15021", "address of /healthz/ready and /healthz/live")
+	f.StringVar(&o.metrics, "metrics", ":15020", "address of /metrics and /stats/prometheus")
+	f.StringVar(&o.admin, "admin", "127.0.0.1:15000", "address of the admin pages")
+	f.DurationVar(&o.drainDelay, "drain-delay", 5*time.Second, "on SIGTERM: how long new connections are still served")
+	f.DurationVar(&o.drainTimeout, "drain-timeout", 30*time.Second, "on SIGTERM: after how long what still runs is cut")
+	f.StringVar(&o.accessLog, "access-log", "off", "access log on standard output: off, text or json")
+	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
+	f.StringVar(&o.logFormat, "log-format", "text", "text or json; the log goes to standard error")
+	f.StringVar(&o.otlpEndpoint, "otlp-endpoint", "", "where to send traces, OTLP over gRPC, as http://HOST:PORT or https://HOST:PORT; default: nowhere")
+	f.Float64Var(&o.traceSampling, "trace-sampling", 1, "percentage of requests traced that arrive without a trace")
+	f.IntVar(&o.maxConnections, "max-connections", 0, "tunnels open at once; 0: as many as the memory limit allows")
+	f.DurationVar(&o.maxConnectionAge, "max-connection-age", 0, "after about how long a tunnel is asked to reconnect, so that load spreads over replicas; 0: never")
+	f.DurationVar(&o.handshakeTimeout, "handshake-timeout", 10*time.Second, "time for a TLS handshake")
+	f.DurationVar(&o.idleTimeout, "idle-timeout", time.Hour, "after how long an idle HTTP connection is closed; 0: never")
+	f.DurationVar(&o.tcpIdleTimeout, "tcp-idle-timeout", 0, "the same for TCP; 0: never")
+	f.DurationVar(&o.detectTimeout, "detect-timeout", 200*time.Millisecond, "how long the first bytes on an undeclared port are waited for before it is taken for TCP")
+	f.IntVar(&o.maxHeaderBytes, "max-header-bytes", 60<<10, "size of a request's header section; above: 431")
+	f.IntVar(&o.maxHeaders, "max-headers", 1000, "number of header fields of a request; above: 431")
+	f.StringVar(&o.clientHeaders, "client-headers", "on", "x-forwarded-for and x-forwarded-client-cert towards applications: on or off")
+	f.StringSliceVar(&o.trustedHops, "trusted-hops", nil, "SPIFFE identities whose x-forwarded-for is believed for remoteIpBlocks")
+	f.StringVar(&o.taskMode, "task-mode", task.Coroutines.String(), "what exchanges run on, for diagnosis: coroutines or goroutines")
+	f.StringVar(&o.node, "node", "", "Node that we run on, for services that prefer near endpoints")
+}
+
+// check finds what is wrong with the flags before anything is started.
+func (o *options) check() error {
+	if o.config == "" {
+		return usagef("--config is needed: a folder or file of manifests")
+	}
+	if err := o.checkCertificates(); err != nil {
+		return err
+	}
+	if ns, name, ok := strings.Cut(o.gateway, "/"); o.gateway != "" && (!ok || ns == "" || name == "" || strings.Contains(name, "/")) {
+		return usagef("--gateway: %q is not NAMESPACE/NAME", o.gateway)
+	}
+	return errors.Join(
+		oneOf("access-log", o.accessLog, "off", "text", "json"),
+		oneOf("log-format", o.logFormat, "text", "json"),
+		oneOf("client-headers", o.clientHeaders, "on", "off"),
+		oneOf("task-mode", o.taskMode, task.Coroutines.String(), task.Goroutines.String()),
+		address("listen", o.listen), address("status", o.status), address("metrics", o.metrics), address("admin", o.admin),
+		o.checkNumbers(),
+	)
+}
+
+func (o *options) checkCertificates() error {
+	given := 0
+	for _, f := range []string{o.cert, o.key, o.root} {
+		if f != "" {
+			given++
+		}
+	}
+	switch given {
+	case 3:
+		return nil
+	case 0:
+		return usagef(`--cert, --key and --root are needed. To make some for a first try:
+  waypoint certs --out certs --id spiffe://%s/ns/default/sa/waypoint
+and add: --cert certs/cert.pem --key certs/key.pem --root certs/ca.pem`, o.trustDomain)
+	}
+	return usagef("--cert, --key and --root belong together: %d of the three are given", given)
+}
+
+func (o *options) checkNumbers() error {
+	for name, d := range map[string]time.Duration{
+		"drain-delay": o.drainDelay, "drain-timeout": o.drainTimeout, "max-connection-age": o.maxConnectionAge,
+		"idle-timeout": o.idleTimeout, "tcp-idle-timeout": o.tcpIdleTimeout, "detect-timeout": o.detectTimeout,
+	} {
+		if d < 0 {
+			return usagef("--%s: must not be negative, got %v", name, d)
+		}
+	}
+	switch {
+	case o.handshakeTimeout <= 0:
+		return usagef("--handshake-timeout: must be positive, got %v", o.handshakeTimeout)
+	case o.traceSampling < 0 || o.traceSampling > 100:
+		return usagef("--trace-sampling: a percentage from 0 to 100, got %v", o.traceSampling)
+	case o.maxConnections < 0:
+		return usagef("--max-connections: must not be negative, got %d", o.maxConnections)
+	case o.maxHeaderBytes < 1024 || o.maxHeaderBytes > 1<<20:
+		return usagef("--max-header-bytes: from 1024 to 1048576, got %d", o.maxHeaderBytes)
+	case o.maxHeaders < 10 || o.maxHeaders > 10000:
+		return usagef("--max-headers: from 10 to 10000, got %d", o.maxHeaders)
+	}
+	return nil
+}
+
+// mode returns the task mode that was asked for.
+func (o *options) mode() task.Mode {
+	if o.taskMode == task.Goroutines.String() {
+		return task.Goroutines
+	}
+	return task.Coroutines
+}
+
+// logger returns the log of the process and its level, which may be changed.
+func (o *options) logger(cmd *cobra.Command) (*slog.Logger, *slog.LevelVar, error) {
+	level := new(slog.LevelVar)
+	if err := level.UnmarshalText([]byte(o.logLevel)); err != nil {
+		return nil, nil, usagef("--log-level: %q is none of debug, info, warn, error", o.logLevel)
+	}
+	opts := &slog.HandlerOptions{Level: level}
+	if o.logFormat == "json" {
+		return slog.New(slog.NewJSONHandler(cmd.ErrOrStderr(), opts)), level, nil
+	}
+	return slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), opts)), level, nil
+}
+
+func oneOf(flag, value string, allowed ...string) error {
+	for _, a := range allowed {
+		if value == a {
+			return nil
+		}
+	}
+	return usageError{fmt.Errorf("--%s: %q is none of %s", flag, value, strings.Join(allowed, ", "))}
+}
+
+func address(flag, value string) error {
+	if _, _, err := net.SplitHostPort(value); err != nil {
+		return usagef("--%s: %q is not HOST:PORT or :PORT", flag, value)
+	}
+	return nil
+}

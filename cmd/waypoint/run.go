@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waypoint-mesh/waypoint/internal/app"
+	"github.com/waypoint-mesh/waypoint/internal/files"
+	"github.com/waypoint-mesh/waypoint/internal/identity"
+)
+
+func newRun() *cobra.Command {
+	var o options
+	cmd := &cobra.Command{
+		Use:   "run --config PATH --cert FILE --key FILE --root FILE",
+		Short: "Serve as a waypoint",
+		Long: `Serves HBONE tunnels as the configuration says, and follows its changes. Ready once the
+first configuration and certificate are there: GET /healthz/ready on the status port.
+
+On SIGTERM or SIGINT it drains and exits 0. What is wrong with an object is logged, shown at
+/snapshot of the admin port, and found beforehand by 'waypoint validate'.`,
+		Example: `  # Certificates for a first try, then a waypoint for the manifests in a folder
+  waypoint certs --out certs --id spiffe://cluster.local/ns/default/sa/waypoint
+  waypoint run --config mesh/ --cert certs/cert.pem --key certs/key.pem --root certs/ca.pem
+
+  # One of several Gateways in the folder, with an access log
+  waypoint run --config mesh/ --gateway shop/waypoint --access-log json ...`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd, &o) },
+	}
+	cmd.Flags().SortFlags = false
+	o.register(cmd.Flags())
+	return cmd
+}
+
+func run(cmd *cobra.Command, o *options) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	settings, err := o.settings(cmd)
+	if err != nil {
+		return err
+	}
+	stop, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer cancel()
+	a, err := app.New(stop, settings)
+	var unclear *files.GatewayError
+	if errors.As(err, &unclear) {
+		return usageError{err}
+	}
+	if err != nil {
+		return err
+	}
+	return a.Run(stop)
+}
+
+// connectTimeout is Istio's default (meshConfig.connectTimeout).
+const connectTimeout = 10 * time.Second
+
+// settings turns the flags into what the waypoint is told.
+func (o *options) settings(cmd *cobra.Command) (app.Options, error) {
+	log, level, err := o.logger(cmd)
+	if err != nil {
+		return app.Options{}, err
+	}
+	var hops []identity.ID
+	for _, hop := range o.trustedHops {
+		id, err := identity.Parse(hop)
+		if err != nil {
+			return app.Options{}, usagef("--trusted-hops: %w", err)
+		}
+		hops = append(hops, id)
+	}
+	return app.Options{
+		Version: version, Commit: commit, Log: log, Level: level,
+		Config: o.config, Gateway: o.gateway,
+		Cert: o.cert, Key: o.key, Root: o.root,
+		Trust:  identity.Trust{Domain: o.trustDomain, Aliases: o.trustDomainAliases},
+		Listen: o.listen, Status: o.status, Metrics: o.metrics, Admin: o.admin,
+		DrainDelay: o.drainDelay, DrainTimeout: o.drainTimeout,
+		AccessLog: o.accessLog, AccessLogOutput: cmd.OutOrStdout(),
+		OTLPEndpoint: o.otlpEndpoint, TraceSampling: o.traceSampling,
+		MaxConnections: o.maxConnections, MaxConnectionAge: o.maxConnectionAge,
+		HandshakeTimeout: o.handshakeTimeout, ConnectTimeout: connectTimeout,
+		IdleTimeout: o.idleTimeout, TCPIdleTimeout: o.tcpIdleTimeout, DetectTimeout: o.detectTimeout,
+		MaxHeaderBytes: o.maxHeaderBytes, MaxHeaders: o.maxHeaders,
+		ClientHeaders: o.clientHeaders == "on", TrustedHops: hops, TaskMode: o.mode(), Node: o.node,
+	}, nil
+}

@@ -1,0 +1,56 @@
+package app
+
+import (
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/waypoint-mesh/waypoint/internal/identity"
+	"github.com/waypoint-mesh/waypoint/internal/task"
+)
+
+// Options is everything that a waypoint can be told. Durations and numbers mean
+// what docs/flags.md says of the flag of the same name.
+type Options struct {
+	Version, Commit string
+	Log             *slog.Logger
+	Level           *slog.LevelVar // of Log; the admin page changes it
+
+	Config  string // folder or file of manifests
+	Gateway string // "namespace/name"; empty: the only one
+
+	Cert, Key, Root string
+	Trust           identity.Trust
+
+	Listen, Status, Metrics, Admin string
+
+	DrainDelay, DrainTimeout time.Duration
+
+	AccessLog       string // "off", "text" or "json"
+	AccessLogOutput io.Writer
+	OTLPEndpoint    string
+	TraceSampling   float64 // percent
+
+	MaxConnections   int
+	MaxConnectionAge time.Duration
+	HandshakeTimeout time.Duration
+	ConnectTimeout   time.Duration
+	IdleTimeout      time.Duration
+	TCPIdleTimeout   time.Duration
+	DetectTimeout    time.Duration
+	MaxHeaderBytes   int
+	MaxHeaders       int
+
+	ClientHeaders bool
+	TrustedHops   []identity.ID
+	TaskMode      task.Mode
+	Node          string
+}
+
+// idleOrNever turns our "0: never" into that of l7's limits.
+func idleOrNever(d time.Duration) time.Duration {
+	if d == 0 {
+		return -1
+	}
+	return d
+}
