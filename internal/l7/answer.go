@@ -34,6 +34,7 @@ var (
 	upstreamReset    = decide.Reply{Status: 503, GRPC: grpcUnavailable, Flags: flow.UpstreamReset, Details: "upstream_reset_before_response_started{remote_reset}", Body: "upstream reset"}
 	upstreamInvalid  = decide.Reply{Status: 502, GRPC: grpcUnavailable, Flags: flow.UpstreamProtocolError, Details: "upstream_reset_before_response_started{protocol_error}", Body: "upstream protocol error"}
 	responseTooLarge = decide.Reply{Status: 502, GRPC: grpcUnavailable, Flags: flow.UpstreamProtocolError | flow.ResponseTooLarge, Details: "response_headers_too_large", Body: "upstream response header too large"}
+	noUpgrade        = decide.Reply{Status: 502, GRPC: grpcUnavailable, Flags: flow.UpstreamProtocolError, Details: "upstream_without_extended_connect", Body: "upstream does not upgrade"}
 	tooLate          = decide.Reply{Status: 504, GRPC: grpcDeadline, Flags: flow.UpstreamTimeout, Details: "response_timeout", Body: "upstream request timeout"}
 	attemptTooLate   = decide.Reply{Status: 504, GRPC: grpcDeadline, Flags: flow.UpstreamTimeout, Details: "upstream_per_try_timeout", Body: "upstream request timeout"}
 )

@@ -72,7 +72,7 @@ func newExchange(fw *Forwarder, t *task.Task, in *Inbound) *exchange {
 func (e *exchange) free() {
 	e.reset()
 	e.fw, e.t, e.in, e.server = nil, nil, nil, nil
-	e.h2down, e.h2up = h2Down{}, h2Up{}
+	e.h2down, e.h2up = h2Down{}, h2Up{fields: e.h2up.fields}
 	e.h1down.reset(nil)
 	e.h1up.reset(nil)
 	exchanges.Put(e)

@@ -15,7 +15,10 @@ import (
 // maxDialWaiters bounds the exchanges that wait for one connection to an endpoint.
 const maxDialWaiters = 4096
 
-var errTooManyWaiters = errors.New("too many requests wait for a connection to the endpoint")
+var (
+	errTooManyWaiters    = errors.New("too many requests wait for a connection to the endpoint")
+	errNoExtendedConnect = errors.New("the endpoint speaks HTTP/2 without extended CONNECT (RFC 8441), which a WebSocket needs")
+)
 
 // h2Pool holds the HTTP/2 connections to endpoints. They are shared: a new one is
 // made when the others are at their peer's limit, by one exchange at a time for
@@ -44,6 +47,9 @@ type h2Shared struct {
 	key      upstream.Key
 	conn     *h2.Conn
 	lastUsed time.Time // guarded by pool.mu
+	// waiters are told of a change, once; guarded by pool.mu. Bounded by the
+	// upgrades that come before the peer's settings do.
+	waiters []task.Waker
 }
 
 // h2Dial is one attempt to connect, and who waits for it.
@@ -61,6 +67,9 @@ func (e *exchange) openH2(ep *mesh.Endpoint) *failure {
 	switch {
 	case errors.Is(err, errTooManyWaiters):
 		return &failure{reply: &overflow, err: err, final: true}
+	case errors.Is(err, errNoExtendedConnect):
+		e.flow.UpstreamFailure = err.Error()
+		return &failure{reply: &noUpgrade, err: err, final: true}
 	case err != nil:
 		return e.dialFailure(err)
 	}
@@ -74,11 +83,9 @@ func (p *h2Pool) open(t *task.Task, ep *mesh.Endpoint, head *h2.Head, end bool) 
 	key := upstream.KeyOf(ep)
 	for {
 		conns, made := p.candidates(key)
-		for _, c := range conns {
-			s, err := c.conn.Open(t.Batch(), head, end, t)
-			if err == nil || !errors.Is(err, h2.ErrNoCapacity) && c.conn.Err() == nil {
-				return s, err // what is wrong with the head is wrong for every connection
-			}
+		s, err := p.openOn(t, conns, head, end)
+		if s != nil || err != nil {
+			return s, err
 		}
 		d, mine, err := p.joinDial(key, made, t)
 		if err != nil {
@@ -93,6 +100,42 @@ func (p *h2Pool) open(t *task.Task, ep *mesh.Endpoint, head *h2.Head, end bool) 
 			}
 		}
 	}
+}
+
+// openOn opens a stream on the first connection with room, if there is one. What
+// is wrong with the head is wrong for all of them.
+func (p *h2Pool) openOn(t *task.Task, conns []*h2Shared, head *h2.Head, end bool) (*h2.Stream, error) {
+	for _, c := range conns {
+		if head.Protocol != "" {
+			if err := p.awaitSettings(t, c); err != nil {
+				return nil, err
+			}
+		}
+		s, err := c.conn.Open(t.Batch(), head, end, t)
+		if err == nil || !errors.Is(err, h2.ErrNoCapacity) && c.conn.Err() == nil {
+			return s, err
+		}
+	}
+	return nil, nil
+}
+
+// awaitSettings parks until the peer has said whether it takes extended CONNECT.
+func (p *h2Pool) awaitSettings(t *task.Task, c *h2Shared) error {
+	for !c.conn.Settled() && c.conn.Err() == nil {
+		p.mu.Lock()
+		c.waiters = append(c.waiters, t)
+		p.mu.Unlock()
+		if c.conn.Settled() || c.conn.Err() != nil {
+			break
+		}
+		if err := t.Park(); err != nil {
+			return err
+		}
+	}
+	if c.conn.Err() == nil && !c.conn.ConnectProtocol() {
+		return errNoExtendedConnect
+	}
+	return nil
 }
 
 // candidates are the connections to an endpoint that may have room, and how many
@@ -202,10 +245,18 @@ func (p *h2Pool) drop(c *h2Shared) {
 // Accept is never called: we are the client.
 func (c *h2Shared) Accept(b *task.Batch, s *h2.Stream) { s.Reset(b, h2.RefusedStream) }
 
-// Changed drops a connection that takes no new streams.
-func (c *h2Shared) Changed(_ *task.Batch, conn *h2.Conn) {
+// Changed drops a connection that takes no new streams, and tells those who wait
+// for its settings.
+func (c *h2Shared) Changed(b *task.Batch, conn *h2.Conn) {
 	if conn.Draining() {
 		c.pool.drop(c)
+	}
+	c.pool.mu.Lock()
+	waiters := c.waiters
+	c.waiters = nil
+	c.pool.mu.Unlock()
+	for _, w := range waiters {
+		w.Wake(b)
 	}
 }
 

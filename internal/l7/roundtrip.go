@@ -32,6 +32,7 @@ func (e *exchange) attempt() *failure {
 	if f := e.connect(); f != nil {
 		return f
 	}
+	e.requested = e.req.upgrade != "" // what follows is the endpoint's to ask for
 	f := e.pump()
 	switch {
 	case f != nil && e.responded:

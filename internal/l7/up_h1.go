@@ -106,6 +106,9 @@ func (u *h1Up) start(r *request) {
 	}
 	switch {
 	case r.upgrade != "":
+		if !r.Has("sec-websocket-key") { // the client asked over HTTP/2, where there is none
+			out = h1.AppendField(out, "Sec-WebSocket-Key", websocketKey())
+		}
 		out = append(out, "Connection: Upgrade\r\n"...)
 	case r.trailers:
 		out = append(out, "TE: trailers\r\nConnection: TE\r\n"...)

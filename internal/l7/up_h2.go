@@ -13,34 +13,34 @@ import (
 // connection.
 type h2Up struct {
 	h2Stream
-	arena *arena
+	arena  *arena
+	fields []h2.Field // of the request, kept for their memory
 	// upgraded: the request is an extended CONNECT, key what an HTTP/1 client
 	// wants answered.
 	upgraded bool
 	key      string
 }
 
-// prepare makes the head to be sent.
+// prepare makes the head to be sent. r is left as it is, for the next attempt.
 func (u *h2Up) prepare(r *request, a *arena) {
-	*u = h2Up{arena: a}
-	if r.upgrade != "" {
-		u.upgraded, u.key = true, r.Get("sec-websocket-key")
-		r.Del("upgrade")
-		r.Del("sec-websocket-key")
+	*u = h2Up{arena: a, fields: u.fields[:0]}
+	for _, f := range r.Fields {
+		if r.upgrade != "" && (f.Name == "upgrade" || f.Name == "sec-websocket-key") {
+			continue // of the handshake that HTTP/2 does without
+		}
+		u.fields = append(u.fields, f)
 	}
-	u.head = h2.Head{Method: r.method, Scheme: "http", Authority: r.authority, Path: r.path}
-	if u.upgraded {
-		u.head.Method, u.head.Protocol = "CONNECT", r.upgrade
-	}
-	n := r.Len()
 	if r.length >= 0 {
-		r.Add("content-length", strconv.FormatInt(r.length, 10))
+		u.fields = append(u.fields, h2.Field{Name: "content-length", Value: strconv.FormatInt(r.length, 10)})
 	}
 	if r.trailers {
-		r.Add("te", "trailers")
+		u.fields = append(u.fields, h2.Field{Name: "te", Value: "trailers"})
 	}
-	u.head.Fields = r.Fields
-	r.Truncate(n) // for the next attempt, which may speak HTTP/1
+	u.head = h2.Head{Method: r.method, Scheme: "http", Authority: r.authority, Path: r.path, Fields: u.fields}
+	if r.upgrade != "" {
+		u.upgraded, u.key = true, r.Get("sec-websocket-key")
+		u.head.Method, u.head.Protocol = "CONNECT", r.upgrade
+	}
 }
 
 func (u *h2Up) responseHead(_ *task.Batch, req *request, res *response) (bool, error) {

@@ -3,7 +3,9 @@ package l7
 import (
 	"crypto/sha1" //nolint:gosec // RFC 6455 4.2.2 asks for it; nothing depends on its strength
 	"encoding/base64"
+	"encoding/binary"
 	"errors"
+	"math/rand/v2"
 
 	"github.com/waypoint-mesh/waypoint/internal/flow"
 	"github.com/waypoint-mesh/waypoint/internal/h2"
@@ -43,6 +45,15 @@ func (e *exchange) flushAll() error {
 			return err
 		}
 	}
+}
+
+// websocketKey makes up the nonce of RFC 6455 4.1 for a client that spoke HTTP/2.
+// It is no secret: it tells caches from servers.
+func websocketKey() string {
+	var nonce [16]byte
+	binary.NativeEndian.PutUint64(nonce[:8], rand.Uint64())
+	binary.NativeEndian.PutUint64(nonce[8:], rand.Uint64())
+	return base64.StdEncoding.EncodeToString(nonce[:])
 }
 
 // websocketAccept answers a Sec-WebSocket-Key (RFC 6455 4.2.2) for a client whose
