@@ -291,6 +291,47 @@ func BenchmarkEditRoute(b *testing.B) {
 	}
 }
 
+// BenchmarkEndpointChurn is one endpoint of a service with 1,000 pods that becomes ready or not: its slice of 100 and its pod.
+func BenchmarkEndpointChurn(b *testing.B) {
+	slice := func(i int, ready bool) string {
+		doc := fmt.Sprintf(`apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: s0-%d, namespace: default, labels: {kubernetes.io/service-name: s0}}
+addressType: IPv4
+ports: [{name: http, port: 8080}]
+endpoints:`, i)
+		for j := range 100 {
+			doc += fmt.Sprintf("\n- {addresses: [10.1.%d.%d], conditions: {ready: %v}, targetRef: {kind: Pod, name: p%d}}", i, j+1,
+				ready || j > 0, 100*i+j)
+		}
+		return doc
+	}
+	tr := New(testOptions)
+	docs := []string{meshBase, serviceDoc(0)}
+	for i := range 1000 {
+		docs = append(docs, strings.Replace(podDoc(i, "True"), fmt.Sprintf("app: s%d", i), "app: s0", 1))
+	}
+	for i := range 10 {
+		docs = append(docs, slice(i, true))
+	}
+	load(b, tr, strings.Join(docs, "\n---\n"))
+	var versions []Object
+	for _, ready := range []bool{false, true} {
+		obj, err := Decode([]byte(slice(3, ready)))
+		if err != nil {
+			b.Fatal(err)
+		}
+		versions = append(versions, obj)
+	}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		tr.Set(versions[i%2])
+		if c := tr.Update(); len(c.Upserted) != 1 {
+			b.Fatalf("one endpoint gave %d resources", len(c.Upserted))
+		}
+	}
+}
+
 // BenchmarkLoad is the start with 500 services, pods and 5,000 routes, already decoded.
 func BenchmarkLoad(b *testing.B) {
 	var objects []Object

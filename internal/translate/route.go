@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"fmt"
 	"slices"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -176,7 +177,7 @@ func (v *view) parents(route *waypointv1.Route, e *entry, r *report) []ParentSta
 		case groupKind{groupCore, kindService}, groupKind{groupNetworking, kindServiceEntry}:
 			parents, err = v.serviceParents(p, e.key, at, r)
 		default:
-			r.warnf(at.at("kind"), "must be Service, ServiceEntry or Gateway, got %q of group %q", p.kind, p.group)
+			unknownParent(p, at, r)
 		}
 		route.Parents = append(route.Parents, parents...)
 		status := ParentStatus{Ref: i, Accepted: Condition{true, string(gatewayv1.RouteReasonAccepted), ""}}
@@ -192,6 +193,18 @@ func (v *view) parents(route *waypointv1.Route, e *entry, r *report) []ParentSta
 		all = append(all, status)
 	}
 	return all
+}
+
+// unknownParent: a route on another implementation's object is no fault, but the group of a Service is easily forgotten, and
+// then defaults to the Gateway API's.
+func unknownParent(p parentRef, at path, r *report) {
+	group, ok := map[string]string{kindService: groupCore, kindServiceEntry: groupNetworking}[p.kind]
+	if !ok {
+		r.warnf(at.at("kind"), "must be Service, ServiceEntry or Gateway, got %q of group %q", p.kind, p.group)
+		return
+	}
+	r.add(Problem{r.object, string(at.at("group")), fmt.Sprintf("a %s is not of group %q, so the route does nothing", p.kind, p.group),
+		fmt.Sprintf("write group: %q", group), Error})
 }
 
 type groupKind struct{ group, kind string }

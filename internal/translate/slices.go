@@ -84,6 +84,15 @@ func (v *view) podOf(namespace string, ep discoveryv1.Endpoint) *corev1.Pod {
 	return nil
 }
 
+// isPod tells whether podOf(ep) is p, looking up others only where the address is shared.
+func (v *view) isPod(ep discoveryv1.Endpoint, p *corev1.Pod, addrs []netip.Addr) bool {
+	if name := podName(ep); name != "" {
+		return name == p.Name
+	}
+	shared := func(addr netip.Addr) bool { return slices.Contains(addrs, addr) }
+	return slices.ContainsFunc(endpointAddrs(ep), shared) && v.podOf(p.Namespace, ep) == p
+}
+
 func usablePod(e *entry) *corev1.Pod {
 	if e == nil || e.rejected != "" {
 		return nil

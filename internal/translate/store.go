@@ -83,7 +83,7 @@ const (
 
 // unitState is what a unit gave when it was last computed.
 type unitState struct {
-	reads    []fact
+	reads    map[fact]struct{}
 	out      map[api.Key]proto.Message
 	problems []Problem
 	status   []ParentStatus // of a route
@@ -178,24 +178,34 @@ func (s *store) record(u unit, now *unitState) (before *unitState) {
 	if before == nil {
 		before = &unitState{}
 	}
-	for _, f := range before.reads {
-		delete(s.watchers[f], u)
-		if len(s.watchers[f]) == 0 {
-			delete(s.watchers, f)
+	if !s.declared(u) {
+		now = &unitState{}
+		delete(s.units, u)
+	} else {
+		s.units[u] = now
+	}
+	for f := range before.reads {
+		if _, again := now.reads[f]; !again {
+			s.unwatch(f, u)
 		}
 	}
-	if !s.declared(u) {
-		delete(s.units, u)
-		return before
-	}
-	for _, f := range now.reads {
+	for f := range now.reads {
+		if _, already := before.reads[f]; already {
+			continue
+		}
 		if s.watchers[f] == nil {
 			s.watchers[f] = map[unit]struct{}{}
 		}
 		s.watchers[f][u] = struct{}{}
 	}
-	s.units[u] = now
 	return before
+}
+
+func (s *store) unwatch(f fact, u unit) {
+	delete(s.watchers[f], u)
+	if len(s.watchers[f]) == 0 {
+		delete(s.watchers, f)
+	}
 }
 
 // declared tells whether some object still asks for the unit; one that none asks for must leave no trace.

@@ -1,7 +1,6 @@
 package translate
 
 import (
-	"maps"
 	"slices"
 
 	"google.golang.org/protobuf/proto"
@@ -146,7 +145,7 @@ func (t *Translator) recompute(u unit, c *Changes) {
 	c.Recomputed++
 	v := &view{Translator: t, reads: map[fact]struct{}{}, out: map[api.Key]proto.Message{}}
 	v.compute(u)
-	now := &unitState{reads: slices.Collect(maps.Keys(v.reads)), out: v.out, problems: v.problems, status: v.status}
+	now := &unitState{reads: v.reads, out: v.out, problems: v.problems, status: v.status}
 	before := t.store.record(u, now)
 	for key, m := range now.out {
 		if old, ok := before.out[key]; !ok || !proto.Equal(old, m) {

@@ -275,7 +275,7 @@ func (v *view) slicesNaming(p *corev1.Pod, addrs []netip.Addr) map[string][]*dis
 			slice := e.obj.(*discoveryv1.EndpointSlice)
 			service := slice.Labels[discoveryv1.LabelServiceName]
 			if !seen[e.key] && slices.ContainsFunc(slice.Endpoints, func(ep discoveryv1.Endpoint) bool {
-				return isEndpoint(ep) && v.podOf(slice.Namespace, ep) == p
+				return isEndpoint(ep) && v.isPod(ep, p, addrs)
 			}) {
 				seen[e.key] = true
 				found[service] = append(found[service], slice)
