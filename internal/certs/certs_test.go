@@ -68,8 +68,10 @@ func criticalSAN(e pkix.Extension) bool { return e.Critical && e.Id.String() == 
 // until polls: a problem is not announced.
 func until(t *testing.T, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
+	for end := time.After(10 * time.Second); !ok(); {
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-end:
 			t.Fatal("the condition did not come")
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/waypoint-mesh/waypoint/internal/h2"
 	"github.com/waypoint-mesh/waypoint/internal/identity"
 	"github.com/waypoint-mesh/waypoint/internal/task"
 	"github.com/waypoint-mesh/waypoint/internal/wire"
@@ -24,8 +23,9 @@ const (
 	// maxTunnelStreams is how many streams we put on one tunnel, as ztunnel
 	// does: more of them share the fate of one connection, and one core.
 	maxTunnelStreams = 100
-	// DefaultMaxTunnels and DefaultMaxWaiting are for one destination.
+	// DefaultMaxTunnels is how many tunnels lead to one destination.
 	DefaultMaxTunnels = 64
+	// DefaultMaxWaiting is how many streams may wait for one of them.
 	DefaultMaxWaiting = 1024
 )
 
@@ -47,7 +47,7 @@ type DialerConfig struct {
 	MaxTunnels, MaxWaiting int
 	// Budget bounds the growth of all streams' windows together; see
 	// ServerConfig.
-	Budget *h2.Budget
+	Budget *Budget
 	// Wire is for the sockets.
 	Wire wire.Options
 }

@@ -38,8 +38,10 @@ func getOverTLS(t testing.TB, addr netip.AddrPort, config *tls.Config) int {
 
 func until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
+	for end := time.After(patience); !ok(); {
+		select {
+		case <-time.After(time.Millisecond):
+		case <-end:
 			t.Fatal("did not come: " + what)
 		}
 	}
@@ -137,6 +139,10 @@ func TestServerClose(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	must(t, w.srv.Wait(ctx))
+	if late, err := w.open("10.1.2.3:80"); err == nil {
+		w.done(late)
+		t.Error("a closed server serves a new connection")
+	}
 }
 
 func TestMaxAgeAndIdle(t *testing.T) {
@@ -168,7 +174,7 @@ func TestIdleTunnelsAreClosed(t *testing.T) {
 	other, err := w.open("10.1.2.3:80")
 	must(t, err)
 	w.done(other)
-	time.Sleep(150 * time.Millisecond) // longer than idle: it must not count while a stream is open
+	<-time.After(150 * time.Millisecond) // longer than idle: it must not count while a stream is open
 	if st := w.dialer.Stats(); st.Tunnels != 1 {
 		t.Fatalf("%+v: a tunnel in use was closed", st)
 	}

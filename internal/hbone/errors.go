@@ -15,25 +15,26 @@ import (
 type Failure int
 
 const (
-	// DialFailed: no TCP connection, or none that became a tunnel.
+	// DialFailed is no TCP connection, or none that became a tunnel.
 	DialFailed Failure = iota
-	// DialTimeout: nobody answered within the connect timeout.
+	// DialTimeout is that nobody answered within the connect timeout.
 	DialTimeout
-	// PeerRefused: the peer is not who we expect, or does not accept us.
+	// PeerRefused is a peer that is not who we expect, or does not accept us.
 	PeerRefused
-	// Busy: too many streams wait already, or waited too long, for a tunnel to
-	// this destination.
+	// Busy is that too many streams wait already for a tunnel to this
+	// destination, or that this one waited for too long.
 	Busy
-	// Unprocessed: the peer provably did not look at the CONNECT (REFUSED_STREAM,
-	// or it is going away).
+	// Unprocessed is that the peer provably did not look at the CONNECT: it
+	// refused the stream or is going away (RFC 9113 section 8.7).
 	Unprocessed
-	// Broken: the tunnel broke, or the stream was reset, before the answer.
+	// Broken is a tunnel that broke, or a stream that was reset, before the
+	// answer.
 	Broken
-	// AnswerTimeout: no answer to the CONNECT within the connect timeout.
+	// AnswerTimeout is no answer to the CONNECT within the connect timeout.
 	AnswerTimeout
-	// Status: the CONNECT was answered with another status than 200.
+	// Status is another answer than 200.
 	Status
-	// Waited: the task's own deadline or cancellation ended the waiting.
+	// Waited is that the task's own deadline or cancellation ended the waiting.
 	Waited
 )
 

@@ -65,7 +65,7 @@ func (o *opening) tunnel() (*tunnel, error) {
 		}
 		o.w = waiter{w: o.t}
 		tun, err := o.tunnelOf(p)
-		if err != errRetired {
+		if !errors.Is(err, errRetired) {
 			return tun, err
 		}
 	}
@@ -77,7 +77,7 @@ func (o *opening) tunnelOf(p *pool) (*tunnel, error) {
 		switch {
 		case tun != nil:
 			return tun, nil
-		case err == errBusy:
+		case errors.Is(err, errBusy):
 			return nil, o.fail(Busy, nil)
 		case err != nil:
 			return nil, err

@@ -61,7 +61,7 @@ type ServerConfig struct {
 	IdleTimeout time.Duration
 	// Budget bounds how much larger the windows of all streams together may
 	// grow than they start, in bytes. Nil: each connection has its own 8 MiB.
-	Budget *h2.Budget
+	Budget *Budget
 	// Wire is for the sockets.
 	Wire wire.Options
 }
@@ -79,15 +79,22 @@ func (c ServerConfig) withDefaults() ServerConfig {
 	return c
 }
 
+// Budget is a number of bytes that connections share; see ServerConfig.
+type Budget = h2.Budget
+
+// NewBudget returns a budget of n bytes.
+func NewBudget(n int64) *Budget { return h2.NewBudget(n) }
+
 // Server serves HBONE on connections that somebody else accepts.
 type Server struct {
 	config  ServerConfig
 	handler Handler
 	stats   serverStats
 
-	mu    sync.Mutex
-	conns map[*serverConn]struct{} // guarded by mu
-	empty chan struct{}            // guarded by mu; closed while conns is empty
+	mu     sync.Mutex
+	conns  map[*serverConn]struct{} // guarded by mu
+	empty  chan struct{}            // guarded by mu; closed while conns is empty
+	closed bool                     // guarded by mu
 }
 
 type serverStats struct{ handshakesFailed, accepted, streams atomic.Int64 }
@@ -130,9 +137,14 @@ func (s *Server) ServeConn(tcp *net.TCPConn) error {
 	}
 	s.stats.accepted.Add(1)
 	c := newServerConn(s, conn, peer)
-	s.add(c)
+	wanted := s.add(c)
 	defer s.remove(c)
-	s.config.Scheduler.Turn(c.start)
+	s.config.Scheduler.Turn(func(b *task.Batch) {
+		c.start(b)
+		if !wanted {
+			c.cut(b)
+		}
+	})
 	conn.Serve(c.h2)
 	c.stop()
 	return nil
@@ -146,6 +158,9 @@ func (s *Server) shake(tcp *net.TCPConn) (*wire.Conn, identity.ID, error) {
 		return nil, identity.ID{}, err
 	}
 	peer, err := identity.Peer(conn.TLS())
+	if err != nil { // not after a handshake that verified it
+		s.config.Scheduler.Turn(func(b *task.Batch) { conn.Abort(b, err) })
+	}
 	return conn, peer, err
 }
 
@@ -157,13 +172,15 @@ func addrPort(a net.Addr) netip.AddrPort {
 	return netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port())
 }
 
-func (s *Server) add(c *serverConn) {
+// add counts c among the open ones and reports whether there may be any.
+func (s *Server) add(c *serverConn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.conns) == 0 {
 		s.empty = make(chan struct{})
 	}
 	s.conns[c] = struct{}{}
+	return !s.closed
 }
 
 func (s *Server) remove(c *serverConn) {
@@ -207,8 +224,12 @@ func (s *Server) Wait(ctx context.Context) error {
 	}
 }
 
-// Close cuts what is open and returns how many streams that were.
+// Close cuts what is open, and what comes later, and returns how many streams that
+// were.
 func (s *Server) Close() (cut int) {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
 	for _, c := range s.open() {
 		cut += c.h2.Streams()
 		s.config.Scheduler.Turn(c.cut)

@@ -23,9 +23,11 @@ type serverConn struct {
 	addr, local netip.AddrPort
 	accepted    atomic.Int64 // streams ever
 
-	mu     sync.Mutex
-	timers []*task.Timer // guarded by mu; all that may still fire
-	ended  bool          // guarded by mu
+	mu    sync.Mutex
+	ended bool        // guarded by mu; no timer is set any more
+	age   *task.Timer // guarded by mu, as those below; nil: not set
+	idle  *task.Timer
+	final *task.Timer
 }
 
 func newServerConn(s *Server, conn *wire.Conn, peer identity.ID) *serverConn {
@@ -43,23 +45,28 @@ func (c *serverConn) start(b *task.Batch) {
 	c.h2.Start(b)
 	if age := c.server.config.MaxAge; age > 0 {
 		jitter := time.Duration((rand.Float64() - 0.5) * 0.2 * float64(age))
-		c.after(age+jitter, c.drain)
+		c.set(&c.age, age+jitter, wakerFunc(c.drain))
 	}
-	if c.server.config.IdleTimeout > 0 {
-		c.watchIdle(0)
+	if idle := c.server.config.IdleTimeout; idle > 0 {
+		c.set(&c.idle, idle, &idleWatch{c: c})
 	}
 }
 
-// watchIdle drains the connection if it has no stream at the end of the idle
-// timeout, and had none meanwhile: as many were accepted as at its start.
-func (c *serverConn) watchIdle(accepted int64) {
-	c.after(c.server.config.IdleTimeout, func(b *task.Batch) {
-		if now := c.accepted.Load(); now != accepted || c.h2.Streams() > 0 {
-			c.watchIdle(now)
-			return
-		}
-		c.drain(b)
-	})
+// idleWatch drains a connection that has no stream when the timer fires, and had
+// none since it was set: no more were accepted.
+type idleWatch struct {
+	c        *serverConn
+	accepted int64 // when the timer was set; owned by the timer's turn
+}
+
+func (w *idleWatch) Wake(b *task.Batch) {
+	now := w.c.accepted.Load()
+	if now == w.accepted && w.c.h2.Streams() == 0 {
+		w.c.drain(b)
+		return
+	}
+	w.accepted = now
+	w.c.set(&w.c.idle, w.c.server.config.IdleTimeout, w)
 }
 
 // wakerFunc makes a function a task.Waker, for timers.
@@ -67,12 +74,16 @@ type wakerFunc func(b *task.Batch)
 
 func (f wakerFunc) Wake(b *task.Batch) { f(b) }
 
-// after runs fn in a turn once d has passed, unless the connection has ended.
-func (c *serverConn) after(d time.Duration, fn func(b *task.Batch)) {
+// set has t wake w once d has passed, unless the connection has ended.
+func (c *serverConn) set(t **task.Timer, d time.Duration, w task.Waker) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.ended {
-		c.timers = append(c.timers, c.server.config.Scheduler.After(d, wakerFunc(fn)))
+	switch {
+	case c.ended:
+	case *t == nil:
+		*t = c.server.config.Scheduler.After(d, w)
+	default:
+		(*t).Reset(d)
 	}
 }
 
@@ -81,8 +92,10 @@ func (c *serverConn) stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ended = true
-	for _, t := range c.timers {
-		t.Stop()
+	for _, t := range []*task.Timer{c.age, c.idle, c.final} {
+		if t != nil {
+			t.Stop()
+		}
 	}
 }
 
@@ -91,14 +104,14 @@ func (c *serverConn) drain(b *task.Batch) {
 		return
 	}
 	c.h2.Drain(b)
-	c.after(drainGrace, c.h2.DrainFinal)
+	c.set(&c.final, drainGrace, wakerFunc(c.h2.DrainFinal))
 }
 
 func (c *serverConn) cut(b *task.Batch) {
 	c.h2.Close(b, h2.InternalError, "shutting down: the time to drain is over")
 }
 
-// Changed implements h2.Handler: a client that says goodbye needs no answer.
+// Changed implements h2.Handler: there is nothing to do about a client's goodbye.
 func (c *serverConn) Changed(*task.Batch, *h2.Conn) {}
 
 // Accept implements h2.Handler.

@@ -63,7 +63,7 @@ func (s *Stream) Discard(b *task.Batch, n int) { s.s.Discard(b, n) }
 // gone, and how it reads ours. ResetCode tells the difference.
 func (s *Stream) ReadErr() error {
 	err := s.s.ReadErr()
-	if err == nil || err == io.EOF {
+	if err == nil || errors.Is(err, io.EOF) {
 		return err
 	}
 	if e, ok := errors.AsType[*h2.StreamError](err); ok && e.Remote && !e.Unprocessed && (e.Code == h2.NoError || e.Code == h2.Cancel) {

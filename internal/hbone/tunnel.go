@@ -45,8 +45,9 @@ func connect(p *pool) (*tunnel, error) {
 		return nil, err
 	}
 	t := &tunnel{pool: p, conn: conn, local: conn.LocalAddr()}
-	if t.peer, err = identity.Peer(conn.TLS()); err != nil {
-		return nil, err // not after a handshake that verified it
+	if t.peer, err = identity.Peer(conn.TLS()); err != nil { // not after a handshake that verified it
+		config.Scheduler.Turn(func(b *task.Batch) { conn.Abort(b, err) })
+		return nil, err
 	}
 	t.h2 = h2.NewClient(conn, h2.Config{Scheduler: config.Scheduler, MaxHeaderBytes: maxConnectHeader, Budget: config.Budget}, t)
 	return t, nil
@@ -70,7 +71,9 @@ func (t *tunnel) serve() {
 	sched.Turn(func(b *task.Batch) { t.pool.drop(b, t) })
 }
 
-func (t *tunnel) cut(b *task.Batch) { t.h2.Close(b, h2.NoError, "") }
+// cut ends the tunnel and its streams. With CANCEL, h2 waits for the peer's end
+// for two seconds only.
+func (t *tunnel) cut(b *task.Batch) { t.h2.Close(b, h2.Cancel, "the client is closing") }
 
 // Accept implements h2.Handler; a client is never asked.
 func (t *tunnel) Accept(b *task.Batch, s *h2.Stream) { s.Done(b) }

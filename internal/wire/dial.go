@@ -23,6 +23,7 @@ func DialTCP(ctx context.Context, addr netip.AddrPort) (*net.TCPConn, error) {
 	// MPTCP is off: it makes every read and write dearer, and inside a mesh
 	// there is one path.
 	var d net.Dialer
+	d.KeepAlive = -1 // Plain sets it
 	d.SetMultipathTCP(false)
 	c, err := d.DialContext(ctx, "tcp", addr.String())
 	if err != nil {
@@ -38,6 +39,7 @@ func DialTCP(ctx context.Context, addr netip.AddrPort) (*net.TCPConn, error) {
 // Listen listens on a TCP address, on both IP families if its host is empty.
 func Listen(ctx context.Context, addr string) (*net.TCPListener, error) {
 	var lc net.ListenConfig
+	lc.KeepAlive = -1 // Plain sets it
 	lc.SetMultipathTCP(false)
 	l, err := lc.Listen(ctx, "tcp", addr)
 	if err != nil {

@@ -38,7 +38,8 @@ func Client(ctx context.Context, s *task.Scheduler, tcp *net.TCPConn, config *tl
 }
 
 func shake(ctx context.Context, s *task.Scheduler, tcp *net.TCPConn, config *tls.Config,
-	side func(net.Conn, *tls.Config) *tls.Conn, limit *Handshakes, o Options) (*Conn, error) {
+	side func(net.Conn, *tls.Config) *tls.Conn, limit *Handshakes, o Options,
+) (*Conn, error) {
 	c, err := Plain(s, tcp, o)
 	if err == nil {
 		below := &socket{Conn: tcp, c: c, ctx: ctx, limit: limit}

@@ -121,9 +121,9 @@ func (c *Conn) receive(p []byte) (int, error) {
 	for {
 		n, more, err := c.rd.hint.read(c.rd.fd, p)
 		switch {
-		case err == syscall.EINTR:
+		case errors.Is(err, syscall.EINTR):
 			continue
-		case err == syscall.EAGAIN:
+		case errors.Is(err, syscall.EAGAIN):
 			c.rd.drained = true
 			return 0, errDrained
 		case err != nil:

@@ -66,7 +66,7 @@ func (c *Conn) writeThrough(p []byte) error {
 	defer c.mu.Unlock()
 	if c.queue == nil && !c.flushing && c.err == nil {
 		n, err := c.attempt.try(c, p)
-		if err != nil && err != syscall.EAGAIN {
+		if err != nil && !errors.Is(err, syscall.EAGAIN) {
 			c.failLocked(err)
 			return c.err
 		}
@@ -120,7 +120,7 @@ func (c *Conn) send(b *task.Batch) {
 func (c *Conn) sendLocked() task.Waker {
 	n, err := c.attempt.try(c, c.queue.b)
 	switch {
-	case err != nil && err != syscall.EAGAIN:
+	case err != nil && !errors.Is(err, syscall.EAGAIN):
 		return c.failLocked(err)
 	case n == len(c.queue.b):
 		c.dropQueueLocked()
@@ -216,7 +216,7 @@ func (a *writeAttempt) try(c *Conn, p []byte) (int, error) {
 func writeSocket(fd int, p []byte) (int, error) {
 	for {
 		n, err := syscall.Write(fd, p)
-		if err != syscall.EINTR {
+		if !errors.Is(err, syscall.EINTR) {
 			return max(n, 0), err
 		}
 	}
@@ -266,7 +266,7 @@ func (c *Conn) writeSome(p []byte) (n int, err error) {
 	}
 	waitErr := c.raw.Write(func(fd uintptr) bool {
 		n, err = writeSocket(int(fd), p)
-		return err != syscall.EAGAIN
+		return !errors.Is(err, syscall.EAGAIN)
 	})
 	if waitErr != nil {
 		return 0, waitErr
