@@ -16,19 +16,18 @@ var source string
 
 var tmpl = template.Must(template.New("envoy.yaml").Parse(source))
 
-// Config says what Envoy is to serve. The destination is the service reviews of
-// the namespace demo, on 10.0.0.1, with subsets v1 and v2.
+// Config says what Envoy is to serve: HTTP on 10.0.0.1:8080 with a policy, a header
+// route and a split over two subsets, TCP on 10.0.0.4:9000.
 type Config struct {
-	Certs      string // folder with ca.pem, cert.pem and key.pem
-	Bind       string // address to listen on
-	Port       int    // for HBONE
-	AdminPort  int
-	Pod        string // address of the destination's node proxy
-	NodePort   int    // its HBONE port
-	AccessLog  string // a file
-	Principals int    // policies that do not match, beside the one that does
-	Routes     int    // routes before the one that matches
-	Services   int    // further services
+	Certs    string // folder with ca.pem, cert.pem and key.pem
+	Bind     string // address to listen on
+	Port     int    // for HBONE
+	Admin    int    // port
+	Pod      string // address of the destination's node proxy
+	Client   string // identity that is allowed
+	Policies int    // policies that do not match, beside the one that does
+	Routes   int    // routes before the one that matches
+	Services int    // further services, from 10.1.0.1 on
 }
 
 // Write writes the configuration as YAML.
@@ -45,6 +44,7 @@ type chain struct {
 type route struct {
 	Name, Match, Decorator, Cluster, SetHeader string
 	Split                                      []share
+	NoTimeout                                  bool
 }
 
 type share struct {
@@ -83,7 +83,7 @@ func (c Config) data() data {
 		StatTags:     statTags(),
 		Chains:       []chain{{Name: mainChain, Routes: c.routes(), Policies: c.policies()}},
 		Clusters: []cluster{
-			{v1, endpoint(8080)}, {v2, endpoint(8080)}, {"inbound-vip|9000|tcp|reviews", endpoint(9000)},
+			{v1, endpoint(8080)}, {v2, endpoint(8081)}, {"inbound-vip|9000|tcp|echo", endpoint(9000)},
 		},
 	}
 	for i := range c.Services {
@@ -108,6 +108,7 @@ func (c Config) routes() []route {
 	}
 	return append(rs,
 		route{Name: "demo.reviews.canary", Match: `{prefix: /, headers: [{name: x-canary, string_match: {exact: "1"}}]}`, Cluster: v2},
+		route{Name: "demo.reviews.size", Match: `{path_separated_prefix: /size}`, Cluster: v1, NoTimeout: true},
 		route{Name: "demo.reviews.admin", Match: `{path_separated_prefix: /admin}`, Cluster: v1, SetHeader: "x-wp"},
 		route{
 			Name: "demo.reviews.split", Match: `{prefix: /}`, Decorator: "reviews.demo.svc.cluster.local:8080/*",
@@ -117,14 +118,14 @@ func (c Config) routes() []route {
 
 func (c Config) policies() []policy {
 	var ps []policy
-	for i := range c.Principals {
+	for i := range c.Policies {
 		ps = append(ps, policy{
 			Name:      fmt.Sprintf("ns[demo]-policy[p%d]-rule[0]", i),
 			Prefix:    fmt.Sprintf("/team%d/", i),
 			Principal: fmt.Sprintf("spiffe://cluster.local/ns/team%d/sa/app", i),
 		})
 	}
-	return append(ps, policy{"ns[demo]-policy[l7]-rule[0]", "/", "spiffe://cluster.local/ns/default/sa/client"})
+	return append(ps, policy{"ns[demo]-policy[l7]-rule[0]", "/", c.Client})
 }
 
 // logFormat is Istio's default text format.

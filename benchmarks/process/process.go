@@ -3,7 +3,6 @@
 package process
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,12 +13,15 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Process is a running program.
 type Process struct {
 	cmd   *exec.Cmd
 	log   *os.File
+	http  *http.Client
 	Start time.Time     // just before exec
 	Ready time.Duration // from Start until it answered its readiness check
 	ended chan error
@@ -29,9 +31,10 @@ type Process struct {
 type Command struct {
 	Path  string
 	Args  []string
-	Env   []string // besides the environment
-	Log   string   // file for what it prints
-	Ready string   // URL that answers 200 once it is ready
+	Env   []string   // besides the environment
+	Log   string     // file for standard error; standard output is dropped
+	Ready string     // URL that answers 200 once it is ready; none: at once
+	Files []*os.File // passed on, as descriptors 3 and up
 }
 
 // readyWithin bounds a start. Envoy with 5,000 routes takes a few seconds.
@@ -45,14 +48,18 @@ func Run(ctx context.Context, c Command) (*Process, error) {
 	}
 	cmd := exec.Command(c.Path, c.Args...)
 	cmd.Env = append(os.Environ(), c.Env...)
-	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Stderr = log
+	cmd.ExtraFiles = c.Files
 	// The program must not outlive us, however we end.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	p := &Process{cmd: cmd, log: log, Start: time.Now(), ended: make(chan error, 1)}
+	p := &Process{cmd: cmd, log: log, http: &http.Client{Timeout: 5 * time.Second}, Start: time.Now(), ended: make(chan error, 1)}
 	if err := cmd.Start(); err != nil {
 		return nil, errors.Join(err, log.Close())
 	}
 	go func() { p.ended <- cmd.Wait() }()
+	if c.Ready == "" {
+		return p, nil
+	}
 	if err := p.waitReady(ctx, c.Ready); err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w; its output is in %s", c.Path, err, c.Log), p.Stop())
 	}
@@ -68,7 +75,7 @@ func (p *Process) waitReady(ctx context.Context, url string) error {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for {
-		if answers(ctx, url) {
+		if p.answers(ctx, url) {
 			return nil
 		}
 		select {
@@ -82,12 +89,12 @@ func (p *Process) waitReady(ctx context.Context, url string) error {
 	}
 }
 
-func answers(ctx context.Context, url string) bool {
+func (p *Process) answers(ctx context.Context, url string) bool {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return false
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := p.http.Do(req)
 	if err != nil {
 		return false
 	}
@@ -95,52 +102,34 @@ func answers(ctx context.Context, url string) bool {
 	return resp.StatusCode == http.StatusOK
 }
 
-// Stop ends the program: SIGTERM, and SIGKILL after a while.
+// Stop ends the program at once: what it would do to end in order is not measured.
 func (p *Process) Stop() error {
-	defer p.log.Close()
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return err
+	err := p.cmd.Process.Kill()
+	if errors.Is(err, os.ErrProcessDone) {
+		err = nil
 	}
-	select {
-	case <-p.ended:
-	case <-time.After(3 * time.Second):
-		if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
-			return err
-		}
-		<-p.ended
-	}
-	return nil // how it ended is not what is measured
+	<-p.ended
+	return errors.Join(err, p.log.Close())
 }
 
 // PID returns the process id.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// CPU returns the user and system time used so far, of all threads, to 10 ms.
+// CPU returns the user and system time used so far, of all threads, ended ones
+// included. It is exact, where /proc/PID/stat counts in ticks of 10 ms.
 func (p *Process) CPU() (time.Duration, error) {
-	raw, err := p.read("stat")
-	if err != nil {
-		return 0, err
+	var ts unix.Timespec
+	if err := unix.ClockGettime(cpuClock(p.PID()), &ts); err != nil {
+		return 0, fmt.Errorf("CPU time of process %d: %w", p.PID(), err)
 	}
-	return parseStat(raw)
+	return time.Duration(ts.Nano()), nil
 }
 
-// clockTick is USER_HZ, which is 100 on every Linux that Go runs on.
-const clockTick = 10 * time.Millisecond
-
-// parseStat takes utime and stime, fields 14 and 15, from /proc/PID/stat. The
-// second field is the program's name in parentheses and may hold anything.
-func parseStat(raw []byte) (time.Duration, error) {
-	i := bytes.LastIndexByte(raw, ')')
-	fields := strings.Fields(string(raw[i+1:]))
-	if i < 0 || len(fields) < 13 {
-		return 0, fmt.Errorf("unexpected /proc/PID/stat: %q", raw)
-	}
-	user, err1 := strconv.ParseInt(fields[11], 10, 64)
-	system, err2 := strconv.ParseInt(fields[12], 10, 64)
-	if err := errors.Join(err1, err2); err != nil {
-		return 0, err
-	}
-	return time.Duration(user+system) * clockTick, nil
+// cpuClock returns the clock of a process's CPU time, as clock_getcpuclockid(3)
+// makes it of the process id.
+func cpuClock(pid int) int32 {
+	const scheduled = 2 // time that the scheduler gave, of the whole process
+	return ^int32(pid)<<3 | scheduled
 }
 
 // RSS returns the resident memory in bytes.
@@ -152,15 +141,6 @@ func (p *Process) PeakRSS() (int64, error) { return p.status("VmHWM:") }
 // ResetPeak has PeakRSS count anew.
 func (p *Process) ResetPeak() error {
 	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", p.PID()), []byte("5"), 0)
-}
-
-// Threads returns the number of threads.
-func (p *Process) Threads() (int64, error) {
-	raw, err := p.read("status")
-	if err != nil {
-		return 0, err
-	}
-	return statusField(raw, "Threads:")
 }
 
 func (p *Process) status(field string) (int64, error) {

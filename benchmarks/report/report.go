@@ -42,6 +42,7 @@ type Result struct {
 	ReadyMS           float64    `json:"ready_ms,omitempty"`
 	AllocsPerRequest  *float64   `json:"allocs_per_request,omitempty"`
 	Syscalls          *float64   `json:"syscalls_per_request,omitempty"`
+	Objects           *float64   `json:"heap_objects_per_item,omitempty"` // item: a route, service or policy
 }
 
 // Spread is a cost over rounds: the minimum is the least disturbed one.

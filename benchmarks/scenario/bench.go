@@ -1,0 +1,142 @@
+package scenario
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"time"
+
+	"github.com/waypoint-mesh/waypoint/benchmarks/load"
+	"github.com/waypoint-mesh/waypoint/benchmarks/report"
+	"github.com/waypoint-mesh/waypoint/benchmarks/target"
+)
+
+// Bench is where scenarios run.
+type Bench struct {
+	Network *target.Network
+	TLS     *tls.Config   // of the load tool
+	Span    time.Duration // to measure for, in each round
+	// Short runs look at function: less warming up and settling, fewer streams.
+	Short bool
+}
+
+// Run starts t and does one round of s.
+func (b *Bench) Run(ctx context.Context, s Scenario, t target.Target) (r report.Round, err error) {
+	i, err := t.Start(ctx, b.Network, s.Mesh)
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, i.Stop()) }()
+	if err := b.settle(ctx); err != nil {
+		return r, err
+	}
+	if s.ready {
+		r.Set(report.Ready, float64(i.Ready.Microseconds())/1000)
+	}
+	measure := s.measure
+	if measure == nil {
+		measure = drive
+	}
+	return r, b.memory(ctx, i, &r, func() error { return measure(ctx, b, i, s, &r) })
+}
+
+// settle waits until what a start or a load has left behind is cleared away.
+func (b *Bench) settle(ctx context.Context) error {
+	if b.Short {
+		return wait(ctx, 100*time.Millisecond)
+	}
+	return wait(ctx, time.Second)
+}
+
+// memory measures resident memory before fn, at most while it runs, and after.
+func (b *Bench) memory(ctx context.Context, i *target.Instance, r *report.Round, fn func() error) error {
+	if err := setRSS(r, report.RSSIdle, i.RSS); err != nil {
+		return err
+	}
+	if err := errors.Join(i.ResetPeak(), fn()); err != nil {
+		return err
+	}
+	if err := setRSS(r, report.RSSPeak, i.PeakRSS); err != nil {
+		return err
+	}
+	if err := b.settle(ctx); err != nil {
+		return err
+	}
+	return setRSS(r, report.RSSAfter, i.RSS)
+}
+
+func setRSS(r *report.Round, m report.Metric, read func() (int64, error)) error {
+	bytes, err := read()
+	r.Set(m, float64(bytes)/mib)
+	return err
+}
+
+func (b *Bench) client(i *target.Instance) *load.Client { return load.NewClient(i.HBONE, b.TLS) }
+
+// warmup is how long a load runs before it is measured: pools are filled and
+// code is paged in.
+func (b *Bench) warmup() time.Duration {
+	if b.Short {
+		return 100 * time.Millisecond
+	}
+	return 700 * time.Millisecond
+}
+
+// drive puts the scenario's load on the target and measures it.
+func drive(ctx context.Context, b *Bench, i *target.Instance, s Scenario, r *report.Round) error {
+	run, err := b.client(i).Start(ctx, s.Load)
+	if err != nil {
+		return err
+	}
+	defer run.Stop()
+	if _, err := run.Measure(ctx, b.warmup()); err != nil {
+		return err
+	}
+	before, err := i.Costs(ctx)
+	if err != nil {
+		return err
+	}
+	sample, err := run.Measure(ctx, b.Span)
+	if err != nil {
+		return err
+	}
+	after, err := i.Costs(ctx)
+	if err != nil {
+		return err
+	}
+	record(r, sample, after.Minus(before), s)
+	if s.syscalls {
+		return syscalls(ctx, b, i, run, r)
+	}
+	return nil
+}
+
+// record makes figures of a sample and of what it has cost.
+func record(r *report.Round, sample *load.Sample, cost target.Costs, s Scenario) {
+	r.Errors += sample.Errors
+	if r.Why == nil {
+		r.Why = sample.FirstError
+	}
+	if bytes := sample.Sent + sample.Received; s.bulk() && bytes > 0 {
+		r.Set(report.CPUPerGB, cost.CPU.Seconds()*1e3/(float64(bytes)/1e9))
+	}
+	if sample.Requests == 0 {
+		return
+	}
+	n := float64(sample.Requests)
+	if !s.bulk() {
+		r.Set(report.CPUPerRequest, cost.CPU.Seconds()*1e6/n)
+		r.Set(report.RequestsPerSecond, n/sample.Elapsed.Seconds())
+		if cost.Mallocs > 0 {
+			r.Set(report.Allocs, cost.Mallocs/n)
+		}
+	}
+	for m, p := range map[report.Metric]float64{report.P50: 50, report.P90: 90, report.P99: 99, report.P999: 99.9} {
+		r.Set(m, sample.Percentile(p).Seconds()*1e3)
+	}
+}
+
+// bulk reports whether bytes count rather than requests.
+func (s Scenario) bulk() bool {
+	return s.Load.Protocol == load.TCP || s.Load.Upload > 0 || len(s.Load.Path) > 1
+}

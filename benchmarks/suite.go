@@ -1,0 +1,196 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/waypoint-mesh/waypoint/benchmarks/envoy"
+	"github.com/waypoint-mesh/waypoint/benchmarks/node"
+	"github.com/waypoint-mesh/waypoint/benchmarks/process"
+	"github.com/waypoint-mesh/waypoint/benchmarks/report"
+	"github.com/waypoint-mesh/waypoint/benchmarks/scenario"
+	"github.com/waypoint-mesh/waypoint/benchmarks/target"
+)
+
+// suite is one run of the command.
+type suite struct {
+	options
+	dir     string // temporary
+	node    *process.Process
+	bench   scenario.Bench
+	targets []target.Target
+	failed  bool
+}
+
+func newSuite(ctx context.Context, o options) (*suite, error) {
+	dir, err := os.MkdirTemp("", "waypoint-bench-")
+	if err != nil {
+		return nil, err
+	}
+	s := &suite{options: o, dir: dir}
+	if err := s.prepare(ctx); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *suite) prepare(ctx context.Context) error {
+	network, l, err := target.NewNetwork(ctx, s.dir)
+	if err != nil {
+		return err
+	}
+	config, err := network.ClientTLS()
+	if err != nil {
+		return err
+	}
+	s.bench = scenario.Bench{Network: network, TLS: config, Span: s.span, Short: s.short}
+	if err := s.startNode(ctx, l, network.NodeFiles()); err != nil {
+		return err
+	}
+	return s.findTargets(ctx)
+}
+
+// close ends what was started.
+func (s *suite) close() {
+	var err error
+	if s.node != nil {
+		err = s.node.Stop()
+	}
+	if err := errors.Join(err, os.RemoveAll(s.dir)); err != nil {
+		slog.Error("tidying up", "error", err)
+	}
+}
+
+// nodeCommand makes this program the node proxy; the folder of its certificate
+// follows.
+const nodeCommand = "node"
+
+// startNode runs the node proxy as a process of its own, which inherits l.
+func (s *suite) startNode(ctx context.Context, l *net.TCPListener, files string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	f, err := l.File()
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	defer l.Close()
+	s.node, err = process.Run(ctx, process.Command{
+		Path: self, Args: []string{nodeCommand, files}, Files: []*os.File{f}, Log: filepath.Join(s.dir, "node.log"),
+	})
+	return err
+}
+
+func serveNode(ctx context.Context, files string) error {
+	config, err := target.ServerTLS(files)
+	if err != nil {
+		return err
+	}
+	const inherited = 3
+	l, err := net.FileListener(os.NewFile(inherited, "listener"))
+	if err != nil {
+		return fmt.Errorf("the listener that the benchmark passes on: %w", err)
+	}
+	tcp, ok := l.(*net.TCPListener)
+	if !ok {
+		return fmt.Errorf("inherited a %T, want a TCP listener", l)
+	}
+	return node.New(config).Serve(ctx, tcp)
+}
+
+// findTargets installs Envoy. Without it the waypoint is measured alone.
+func (s *suite) findTargets(ctx context.Context) error {
+	all, err := parseTargets(s.options.targets)
+	if err != nil {
+		return err
+	}
+	path := ""
+	for _, w := range all {
+		switch w.name {
+		case target.Waypoint:
+			t, err := target.NewWaypoint(ctx, s.waypoint, w.workers)
+			if err != nil {
+				return err
+			}
+			s.targets = append(s.targets, t)
+		case target.Envoy:
+			if path == "" {
+				path = s.installEnvoy(ctx)
+			}
+			if path != missing {
+				s.targets = append(s.targets, target.NewEnvoy(path, w.workers))
+			}
+		default:
+			return fmt.Errorf("-targets: no %q; there are waypoint and envoy", w.name)
+		}
+	}
+	if len(s.targets) == 0 {
+		return errors.New("no target is left to measure")
+	}
+	return nil
+}
+
+const missing = "-"
+
+func (s *suite) installEnvoy(ctx context.Context) string {
+	path, err := envoy.Install(ctx, s.cache)
+	if err != nil {
+		fmt.Printf("Envoy is left out, the waypoint is measured alone: %v\n", err)
+		return missing
+	}
+	return path
+}
+
+// run does all rounds and reports.
+func (s *suite) run(ctx context.Context) error {
+	rep := report.Report{Date: time.Now().UTC().Truncate(time.Second), Machine: report.ThisMachine()}
+	for n, sc := range s.chosen {
+		fmt.Printf("[%d/%d] %s: %s\n", n+1, len(s.chosen), sc.Name, sc.About)
+		results, err := s.scenario(ctx, sc)
+		if err != nil {
+			return fmt.Errorf("%s: %w", sc.Name, err)
+		}
+		rep.Results = append(rep.Results, results...)
+	}
+	return s.report(&rep)
+}
+
+// scenario runs A B A B.
+func (s *suite) scenario(ctx context.Context, sc scenario.Scenario) ([]report.Result, error) {
+	rounds := make([][]report.Round, len(s.targets))
+	for n := range s.rounds {
+		for i, t := range s.targets {
+			r, err := s.bench.Run(ctx, sc, t)
+			if err != nil {
+				return nil, fmt.Errorf("%v: %w", t, err)
+			}
+			if r.Errors > 0 {
+				s.failed = true
+				fmt.Printf("  %v: %d ERRORS, the first: %v\n", t, r.Errors, r.Why)
+			}
+			fmt.Printf("  round %d/%d %-11v %s\n", n+1, s.rounds, t, report.Line(r))
+			rounds[i] = append(rounds[i], r)
+		}
+	}
+	var results []report.Result
+	for i, t := range s.targets {
+		results = append(results, report.Summarize(sc.Name, t, rounds[i]))
+	}
+	return results, nil
+}
+
+func (s *suite) report(r *report.Report) error {
+	if err := os.MkdirAll(s.out, 0o755); err != nil {
+		return err
+	}
+	return r.WriteJSON(filepath.Join(s.out, "latest.json"))
+}

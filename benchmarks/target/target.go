@@ -1,0 +1,166 @@
+// Package target is what is measured: our waypoint, and Envoy doing a waypoint's
+// work, each started with the same mesh, the same certificates and the same
+// address.
+package target
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"github.com/waypoint-mesh/waypoint/benchmarks/envoy"
+	"github.com/waypoint-mesh/waypoint/benchmarks/process"
+	"github.com/waypoint-mesh/waypoint/benchmarks/waypoint"
+	"github.com/waypoint-mesh/waypoint/internal/certs"
+)
+
+// The names of targets.
+const (
+	Waypoint = "waypoint"
+	Envoy    = "envoy"
+)
+
+// Target is a program to measure.
+type Target struct {
+	Name    string
+	Version string
+	Workers int
+	shipped bool // the number of workers is what the program chooses itself
+	path    string
+}
+
+// String names the target with its workers.
+func (t Target) String() string { return fmt.Sprintf("%s:%d", t.Name, t.Workers) }
+
+// NewWaypoint returns our waypoint, whose binary is at path. 0 workers: as many as
+// it takes itself.
+func NewWaypoint(ctx context.Context, path string, workers int) (Target, error) {
+	t := Target{Name: Waypoint, Workers: workers, shipped: workers == 0, path: path}
+	if t.shipped {
+		t.Workers = runtime.NumCPU()
+	}
+	out, err := exec.CommandContext(ctx, path, "version").Output()
+	if err != nil {
+		return t, fmt.Errorf("%s version: %w", path, err)
+	}
+	t.Version = strings.TrimSpace(string(out))
+	return t, nil
+}
+
+// NewEnvoy returns the Envoy at path. 0 workers: one.
+func NewEnvoy(path string, workers int) Target {
+	return Target{Name: Envoy, Version: envoy.Version, Workers: max(1, workers), path: path}
+}
+
+// Mesh is what the target is configured with beside the service that is called.
+type Mesh struct {
+	Routes, Services, Policies int
+}
+
+// Instance is a target that runs.
+type Instance struct {
+	*process.Process
+	HBONE    netip.AddrPort
+	admin    string // URL; ours only
+	manifest string // folder; ours only
+}
+
+// Destinations in the mesh.
+const (
+	HTTP = "10.0.0.1:8080"
+	TCP  = "10.0.0.4:9000"
+)
+
+const (
+	listenPort = 25008
+	statusPort = 25021
+	metricPort = 25020
+	adminPort  = 25000
+)
+
+// Start runs t until it is ready.
+func (t Target) Start(ctx context.Context, n *Network, m Mesh) (*Instance, error) {
+	start := t.startWaypoint
+	if t.Name == Envoy {
+		start = t.startEnvoy
+	}
+	i, err := start(ctx, n, m)
+	if err != nil {
+		return nil, err
+	}
+	i.HBONE = netip.AddrPortFrom(n.waypoint(), listenPort)
+	return i, nil
+}
+
+func (t Target) startWaypoint(ctx context.Context, n *Network, m Mesh) (*Instance, error) {
+	dir := filepath.Join(n.dir, "manifests")
+	if err := os.RemoveAll(dir); err != nil {
+		return nil, err
+	}
+	manifests := waypoint.Manifests{Pod: n.Pod().String(), Client: Client, Policies: m.Policies, Routes: m.Routes, Services: m.Services}
+	if err := manifests.WriteDir(dir); err != nil {
+		return nil, err
+	}
+	at := func(port int) string { return netip.AddrPortFrom(n.waypoint(), uint16(port)).String() }
+	files := n.files(Waypoint)
+	c := process.Command{
+		Path: t.path,
+		Args: []string{
+			"run", "--config", dir, "--access-log", "text",
+			"--cert", filepath.Join(files, certs.CertFile), "--key", filepath.Join(files, certs.KeyFile), "--root", filepath.Join(files, certs.CAFile),
+			"--listen", at(listenPort), "--status", at(statusPort), "--metrics", at(metricPort), "--admin", at(adminPort),
+		},
+		Log:   filepath.Join(n.dir, "waypoint.log"),
+		Ready: "http://" + at(statusPort) + "/healthz/ready",
+	}
+	if !t.shipped {
+		c.Env = []string{"GOMAXPROCS=" + strconv.Itoa(t.Workers)}
+	}
+	p, err := process.Run(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return &Instance{Process: p, admin: "http://" + at(adminPort), manifest: dir}, nil
+}
+
+func (t Target) startEnvoy(ctx context.Context, n *Network, m Mesh) (*Instance, error) {
+	path := filepath.Join(n.dir, "envoy.yaml")
+	if err := writeEnvoy(path, envoy.Config{
+		Certs: n.files(Waypoint), Bind: n.waypoint().String(), Port: listenPort, Admin: adminPort,
+		Pod: n.Pod().String(), Client: Client.String(), Policies: m.Policies, Routes: m.Routes, Services: m.Services,
+	}); err != nil {
+		return nil, err
+	}
+	p, err := process.Run(ctx, process.Command{
+		Path: t.path,
+		Args: []string{
+			"-c", path, "--concurrency", strconv.Itoa(t.Workers), "--disable-hot-restart",
+			// The deprecations that it warns of are in what istiod sends.
+			"--component-log-level", "misc:error,main:error",
+		},
+		Log:   filepath.Join(n.dir, "envoy.log"),
+		Ready: fmt.Sprintf("http://%s:%d/ready", n.waypoint(), adminPort),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Instance{Process: p}, nil
+}
+
+func writeEnvoy(path string, c envoy.Config) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	if err := c.Write(f); err != nil {
+		f.Close()
+		return err
+	}
+	return f.Close()
+}
