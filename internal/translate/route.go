@@ -70,7 +70,7 @@ func parentOf(ref gatewayv1.ParentReference, namespace string) parentRef {
 
 // fact is what routes of a kind with this parent are filed under.
 func (p parentRef) fact(routeKind string) fact {
-	return fact{kind: factRoute, namespace: p.namespace, name: p.kind + "/" + p.name, value: routeKind}
+	return fact{kind: factRoute, namespace: p.namespace, name: p.group + "/" + p.kind + "/" + p.name, value: routeKind}
 }
 
 func (t *Translator) routeFacts(key Key, refs []gatewayv1.ParentReference) []fact {
@@ -203,8 +203,10 @@ func unknownParent(p parentRef, at path, r *report) {
 		r.warnf(at.at("kind"), "must be Service, ServiceEntry or Gateway, got %q of group %q", p.kind, p.group)
 		return
 	}
-	r.add(Problem{r.object, string(at.at("group")), fmt.Sprintf("a %s is not of group %q, so the route does nothing", p.kind, p.group),
-		fmt.Sprintf("write group: %q", group), Error})
+	r.add(Problem{
+		r.object, string(at.at("group")), fmt.Sprintf("a %s is not of group %q, so the route does nothing", p.kind, p.group),
+		fmt.Sprintf("write group: %q", group), Error,
+	})
 }
 
 type groupKind struct{ group, kind string }
@@ -355,7 +357,7 @@ func (v *view) takenPorts(p parentRef, route Key) []takenPort {
 			refs, _ := routeParents(e.obj)
 			for _, ref := range refs {
 				other := parentOf(ref, e.key.Namespace)
-				if other.kind == p.kind && other.namespace == p.namespace && other.name == p.name {
+				if other.fact(kind) == p.fact(kind) {
 					taken = append(taken, takenPort{other, e.key})
 				}
 			}

@@ -36,7 +36,7 @@ const (
 	factPodAddress
 	// Services and ServiceEntries that declare host name; with an empty namespace: in any.
 	factHost
-	// Routes of kind value with the parent namespace/name (name is a host).
+	// Routes of kind value with the parent namespace/name, where name is "group/kind/name".
 	factRoute
 	// ReferenceGrants of the namespace.
 	factGrant
