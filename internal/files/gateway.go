@@ -38,8 +38,8 @@ func (e *GatewayError) Error() string {
 // chooseGateway finds the Gateway that we are among the objects that were read.
 func (s *Source) chooseGateway() (translate.Key, error) {
 	var ours []translate.Key
-	for key := range s.claims.of {
-		winner, _ := s.claims.decide(key)
+	for key := range s.inventory.claims.of {
+		winner, _ := s.inventory.claims.decide(key)
 		g, ok := winner.object.value.(*gatewayv1.Gateway)
 		switch {
 		case !ok:

@@ -129,6 +129,8 @@ func (m *manifest) read(now time.Time) bool {
 	}
 	if m.fault = err; err == nil {
 		m.replace(m.decode(chunks))
+	} else {
+		m.stale = true // rights to read it may be granted without a trace
 	}
 	return true
 }

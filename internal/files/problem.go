@@ -36,6 +36,12 @@ func (p Problem) Where() string {
 	return fmt.Sprintf("%s:%d", p.File, p.Line)
 }
 
+// unplaced is the same problem wherever edits above it move it to.
+func (p Problem) unplaced() Problem {
+	p.Line = 0
+	return p
+}
+
 // reason is what is wrong, without where.
 func (p Problem) reason() string {
 	s := p.Fault
@@ -91,4 +97,21 @@ func (m *manifest) kept() string {
 		return fmt.Sprintf("%d objects that the file had before stay in force", n)
 	}
 	return ""
+}
+
+// reasons lists why objects, or documents that could not be told to be any, were
+// refused.
+func reasons(problems []Problem) map[string]string {
+	reasons := make(map[string]string)
+	for _, p := range problems {
+		if p.Warning {
+			continue
+		}
+		name := cmp.Or(p.Object, p.Where())
+		if reasons[name] != "" {
+			reasons[name] += "; "
+		}
+		reasons[name] += p.reason()
+	}
+	return reasons
 }

@@ -27,7 +27,12 @@ const (
 // Run follows the folder until ctx ends. Nothing that happens in the folder ends
 // it: what cannot be read keeps its earlier state.
 func (s *Source) Run(ctx context.Context) {
-	f := follower{Source: s, every: recheck, parent: filepath.Dir(filepath.Clean(s.options.Path))}
+	f := follower{
+		Source:  s,
+		every:   recheck,
+		parent:  filepath.Dir(filepath.Clean(s.options.Path)),
+		written: make(map[string]bool),
+	}
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
 		s.log.Warn("directories cannot be watched, so they are looked at every second: raise fs.inotify.max_user_instances", slog.Any("error", err))
@@ -40,7 +45,7 @@ func (s *Source) Run(ctx context.Context) {
 	// So that a folder is noticed that is replaced as a whole. Where the parent
 	// cannot be watched, recheck has to do.
 	_ = watcher.Add(f.parent)
-	s.watch = f.watchDirs
+	s.inventory.watch = f.watchDirs
 	f.loop(ctx, watcher.Events, watcher.Errors)
 }
 
@@ -51,6 +56,10 @@ type follower struct {
 	every   time.Duration
 	dirs    map[string]bool // watched
 	parent  string          // of the folder; watched only for the folder itself
+	// What happened since the last look: files were written to, by real path, or
+	// anything else.
+	written map[string]bool
+	more    bool
 }
 
 // loop looks at the folder at once (it may have changed since Load), then
@@ -65,14 +74,16 @@ func (f *follower) loop(ctx context.Context, events <-chan fsnotify.Event, errs 
 			return
 		case <-next.C:
 			happened = time.Now()
+			f.more = true
 		case e := <-events:
-			if !f.concerns(e) {
+			if f.note(e); len(f.written) == 0 && !f.more {
 				continue
 			}
 			happened = time.Now()
-			settle(ctx, events)
-		case err := <-errs: // events were lost, or a directory can no longer be watched: look
+			f.settle(ctx, events)
+		case err := <-errs: // events were lost, or a directory can no longer be watched
 			happened = time.Now()
+			f.more = true
 			f.log.Warn("watching the configuration", slog.Any("error", err))
 		}
 		next.Reset(f.update(happened))
@@ -80,14 +91,15 @@ func (f *follower) loop(ctx context.Context, events <-chan fsnotify.Event, errs 
 }
 
 // settle waits until nothing happens for a moment.
-func settle(ctx context.Context, events <-chan fsnotify.Event) {
+func (f *follower) settle(ctx context.Context, events <-chan fsnotify.Event) {
 	enough := time.NewTimer(patience)
 	defer enough.Stop()
 	calm := time.NewTimer(quiet)
 	defer calm.Stop()
 	for {
 		select {
-		case <-events:
+		case e := <-events:
+			f.note(e)
 			calm.Reset(quiet)
 		case <-calm.C:
 			return
@@ -99,24 +111,37 @@ func settle(ctx context.Context, events <-chan fsnotify.Event) {
 	}
 }
 
-// concerns reports whether an event is about the folder or something in it, and
-// not about its neighbours.
-func (f *follower) concerns(e fsnotify.Event) bool {
+// note remembers what happened. Most edits write to a file that is known, and
+// then nothing else has to be looked at: that is worth 10 to 20 ms where there
+// are 5,000 files.
+func (f *follower) note(e fsnotify.Event) {
 	dir := filepath.Dir(e.Name)
-	return dir != f.parent || f.dirs[dir] || filepath.Base(e.Name) == filepath.Base(f.options.Path)
+	switch {
+	case dir == f.parent && !f.dirs[dir] && filepath.Base(e.Name) != filepath.Base(f.options.Path):
+		// A neighbour of the folder.
+	case e.Op&^(fsnotify.Write|fsnotify.Chmod) != 0 || f.dirs[e.Name]:
+		f.more = true
+	case f.inventory.byReal[e.Name] != nil:
+		f.written[e.Name] = true
+	}
 }
 
 // update brings what changed into force and returns how long to wait until
 // looking again.
 func (f *follower) update(happened time.Time) (wait time.Duration) {
-	again, changed := f.refresh(time.Now())
-	if changed {
+	now := time.Now()
+	if f.more || !f.inventory.lookAt(f.written, now) {
+		_ = f.inventory.lookThrough(now) // the error is among the problems
+	}
+	f.more = false
+	clear(f.written)
+	if f.apply() {
 		f.edited(time.Since(happened))
 	}
-	if again.IsZero() {
-		return f.every
+	if again := f.inventory.again; !again.IsZero() {
+		return min(f.every, max(time.Until(again), time.Millisecond))
 	}
-	return min(f.every, max(time.Until(again), time.Millisecond))
+	return f.every
 }
 
 // edited counts a change that is in force.

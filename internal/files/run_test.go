@@ -161,6 +161,7 @@ func BenchmarkEdit(b *testing.B) {
 	for i := range texts {
 		texts[i] = fmt.Sprintf(routeText, i, i%services, i)
 	}
+	edits := routes // numbers of paths that were not there before
 	for _, files := range []int{1, 5000} {
 		b.Run(fmt.Sprintf("routes=%d/files=%d", routes, files), func(b *testing.B) {
 			root := b.TempDir()
@@ -188,7 +189,8 @@ func BenchmarkEdit(b *testing.B) {
 			var took []time.Duration
 			for n := 0; b.Loop(); n++ {
 				i := n * 7 % routes
-				texts[i] = fmt.Sprintf(routeText, i, i%services, n+routes)
+				edits++
+				texts[i] = fmt.Sprintf(routeText, i, i%services, edits)
 				was := f.store.Load().Version
 				start := time.Now()
 				write(i)

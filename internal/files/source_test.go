@@ -96,7 +96,10 @@ func (f *folder) remove(name string) {
 }
 
 // look does what Run does when something happened.
-func (f *folder) look() { f.refresh(f.now) }
+func (f *folder) look() {
+	_ = f.inventory.lookThrough(f.now) // the error is among the problems
+	f.apply()
+}
 
 // after lets time pass and looks again.
 func (f *folder) after(d time.Duration) {

@@ -26,17 +26,16 @@ type Report struct {
 // looked at for themselves. The error is that the path cannot be read.
 func Validate(o Options) (*Report, error) {
 	s := New(o, new(mesh.Store))
-	touched, _, err := s.scan(time.Now())
-	if err != nil {
+	if err := s.inventory.lookThrough(time.Now()); err != nil {
 		return nil, err
 	}
 	gateway, err := s.chooseGateway()
 	var unclear *GatewayError
 	if errors.As(err, &unclear) {
-		s.outside = append(s.outside, Problem{Fault: err.Error(), Warning: true})
+		s.inventory.outside = append(s.inventory.outside, Problem{Fault: err.Error(), Warning: true})
 	}
 	s.start(gateway)
-	s.apply(touched)
+	s.apply()
 	r := &Report{Path: o.Path, Files: s.stats.Files, Objects: s.stats.Objects, Problems: s.problems}
 	if gateway != (translate.Key{}) {
 		r.Gateway = gateway.Namespace + "/" + gateway.Name
