@@ -27,10 +27,10 @@ type Inbound struct {
 
 // The states of an HTTP/1 connection. Whoever moves it from idle to busy owns it.
 const (
-	idle  int32 = iota
-	busy        // a task serves it
-	woken       // busy, and something happened meanwhile
-	ended
+	connIdle  int32 = iota
+	connBusy        // a task serves it
+	connWoken       // busy, and something happened meanwhile
+	connEnded
 )
 
 // conn is one HTTP/1 connection from a client. While it is idle it is its own
@@ -48,13 +48,13 @@ type conn struct {
 func (c *conn) Wake(b *task.Batch) {
 	for {
 		switch s := c.state.Load(); s {
-		case idle:
-			if c.state.CompareAndSwap(idle, busy) {
+		case connIdle:
+			if c.state.CompareAndSwap(connIdle, connBusy) {
 				c.fw.sched.Start(b, c)
 				return
 			}
-		case busy:
-			if c.state.CompareAndSwap(busy, woken) {
+		case connBusy:
+			if c.state.CompareAndSwap(connBusy, connWoken) {
 				return
 			}
 		default:
@@ -117,7 +117,7 @@ func (c *conn) detect(t *task.Task) (handed bool) {
 			return false
 		}
 		if n == len(preface) {
-			c.state.Store(ended)
+			c.state.Store(connEnded)
 			c.fw.forget(c)
 			c.fw.serveH2(t.Batch(), c.in)
 			return true
@@ -134,28 +134,28 @@ func (c *conn) detect(t *task.Task) (handed bool) {
 func (c *conn) rest() bool {
 	c.in.Stream.SetWaker(c)
 	if c.readable() {
-		c.state.Store(busy)
+		c.state.Store(connBusy)
 		return false
 	}
 	c.idleSince.Store(time.Now().UnixNano())
-	if !c.state.CompareAndSwap(busy, idle) {
-		c.state.Store(busy)
+	if !c.state.CompareAndSwap(connBusy, connIdle) {
+		c.state.Store(connBusy)
 		return false
 	}
 	// Drain may have passed by while we were busy.
-	return !c.fw.draining.Load() || !c.state.CompareAndSwap(idle, busy)
+	return !c.fw.draining.Load() || !c.state.CompareAndSwap(connIdle, connBusy)
 }
 
 // end closes our side and waits, without a task, for the client to close its own.
 func (c *conn) end(b *task.Batch) {
-	c.state.Store(ended)
+	c.state.Store(connEnded)
 	c.fw.forget(c)
 	linger(c.fw.sched, b, c.in.Stream)
 }
 
 // drain closes the connection if it is idle; else whoever serves it will.
 func (c *conn) drain(b *task.Batch) {
-	if c.state.CompareAndSwap(idle, busy) {
+	if c.state.CompareAndSwap(connIdle, connBusy) {
 		c.end(b)
 	}
 }

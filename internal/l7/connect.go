@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/waypoint-mesh/waypoint/internal/hbone"
 	"github.com/waypoint-mesh/waypoint/internal/mesh"
 	"github.com/waypoint-mesh/waypoint/internal/task"
 	"github.com/waypoint-mesh/waypoint/internal/upstream"
@@ -80,7 +81,20 @@ func (e *exchange) dialFailure(err error) *failure {
 		return e.timeout(err)
 	}
 	e.armDeadline()
-	return &failure{reply: &connectFailure, err: err, unprocessed: true}
+	f := &failure{reply: &connectFailure, err: err, unprocessed: true}
+	if busy(err) {
+		f.reply = &overflow
+	}
+	return f
+}
+
+// busy reports whether the endpoint was not tried for want of room.
+func busy(err error) bool {
+	if tunnel, ok := errors.AsType[*hbone.OpenError](err); ok {
+		return tunnel.Failure == hbone.Busy
+	}
+	plain, ok := errors.AsType[*upstream.DialError](err)
+	return ok && plain.Busy
 }
 
 // setTimeouts starts the clocks of the rule and of gRPC.

@@ -15,8 +15,10 @@ import (
 	"github.com/waypoint-mesh/waypoint/internal/upstream"
 )
 
-// Dial opens a byte stream to an endpoint. What fails with an error that has
-// Unprocessed() true has reached no application.
+// Dial opens a byte stream to an endpoint, parking t meanwhile: it is
+// [upstream.Dialer.Open] without fields for the CONNECT, since what it opens
+// serves the requests of many clients. If it fails, nothing has reached an
+// application.
 type Dial func(t *task.Task, ep *mesh.Endpoint) (task.Stream, error)
 
 // Options is what a Forwarder works with.
@@ -115,6 +117,10 @@ func (fw *Forwarder) Idle() bool {
 	defer fw.mu.Unlock()
 	return len(fw.conns) == 0
 }
+
+// IdleUpstream returns how many HTTP/1 connections to endpoints wait for a
+// request.
+func (fw *Forwarder) IdleUpstream() int { return fw.idle.Len() }
 
 func (fw *Forwarder) remember(c downConn) {
 	fw.mu.Lock()

@@ -18,7 +18,8 @@ import (
 type pipe struct {
 	mu    *sync.Mutex
 	peer  *pipe
-	in    []byte
+	in    []byte // unread
+	buf   []byte // what in is a part of
 	err   error // what ended the incoming side
 	limit int   // bytes that may wait to be read
 	waker task.Waker
@@ -44,7 +45,7 @@ func (p *pipe) Discard(b *task.Batch, n int) {
 	p.mu.Lock()
 	p.in = p.in[n:]
 	if len(p.in) == 0 {
-		p.in = nil
+		p.in = p.buf[:0]
 	}
 	w := p.peer.waker
 	p.mu.Unlock()
@@ -64,13 +65,22 @@ func (p *pipe) Write(b *task.Batch, d []byte) (int, error) {
 		return 0, errPipeClosed
 	}
 	n := min(len(d), max(p.peer.limit-len(p.peer.in), 0))
-	p.peer.in = append(p.peer.in[:len(p.peer.in):len(p.peer.in)], d[:n]...)
+	p.peer.add(d[:n])
 	w := p.peer.waker
 	p.mu.Unlock()
 	if n > 0 {
 		wake(b, w)
 	}
 	return n, nil
+}
+
+// add appends to what is unread, in place if there is room.
+func (p *pipe) add(d []byte) {
+	if len(p.in)+len(d) > cap(p.in) {
+		p.buf = append(make([]byte, 0, 2*(len(p.in)+len(d))), p.in...)
+		p.in = p.buf
+	}
+	p.in = append(p.in, d...)
 }
 
 func (p *pipe) CloseWrite(b *task.Batch) error {

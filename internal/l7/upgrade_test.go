@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -44,7 +45,9 @@ func serveStreams(s *task.Scheduler, c *pipeConn, heads chan<- h2.Head) {
 		conn := h2.NewServer(c.pipe, h2.Config{ExtendedConnect: true, Depth: 1}, &acceptor{accept: func(b *task.Batch, st *h2.Stream) {
 			s.Start(b, task.RoutineFunc(func(t *task.Task) {
 				st.SetWaker(t)
-				heads <- *st.Head()
+				head := *st.Head()
+				head.Fields = slices.Clone(head.Fields)
+				heads <- head
 				_ = st.WriteHead(t.Batch(), &h2.Head{Status: 200}, false)
 				for {
 					err := task.ReadMore(t, st, 0)
