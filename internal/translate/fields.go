@@ -117,7 +117,7 @@ var fields = []KindFields{
 	}},
 	{kindServiceEntry, true, join(attachLabels, []Field{
 		{Path: "spec.hosts[]"},
-		{Path: "spec.addresses[]", Note: "without any: status.addresses"},
+		{Path: "spec.addresses[]", Note: "single addresses; blocks are left out with a warning. Without any: status.addresses"},
 		{Path: "spec.ports[]"},
 		{Path: "spec.location", Use: Elsewhere},
 		{Path: "spec.resolution", Note: "STATIC, DNS and DNS_ROUND_ROBIN; hosts with NONE or DYNAMIC_DNS have no endpoints"},

@@ -37,7 +37,7 @@ func (v *view) emitServiceEntries(namespace, host string, entries []*networkingv
 		SubjectAltNames: first.Spec.SubjectAltNames,
 		Canonical:       v.isCanonical(host, first),
 	}
-	ports, addresses := map[uint32]bool{}, map[string]bool{}
+	ports, addresses := map[uint32]bool{}, map[netip.Addr]bool{}
 	for _, se := range entries {
 		r := v.about(KeyOf(se))
 		for i, p := range se.Spec.Ports {
@@ -50,10 +50,10 @@ func (v *view) emitServiceEntries(namespace, host string, entries []*networkingv
 				s.Ports = append(s.Ports, port)
 			}
 		}
-		for _, a := range entryAddresses(se, host) {
-			if id := string(a.Address); !addresses[id] {
-				addresses[id] = true
-				s.Addresses = append(s.Addresses, a)
+		for _, addr := range entryAddresses(se, host, r) {
+			if !addresses[addr] {
+				addresses[addr] = true
+				s.Addresses = append(s.Addresses, networkAddresses([]netip.Addr{addr})...)
 			}
 		}
 		v.entryResolution(se, s, r)
@@ -110,39 +110,28 @@ func entryTarget(p *networkingapi.ServicePort) uint32 {
 }
 
 // entryAddresses: the addresses written in the entry, else those that a control plane allocated for the host.
-func entryAddresses(se *networkingv1.ServiceEntry, host string) []*workload.NetworkAddress {
-	texts := se.Spec.Addresses
-	if len(texts) == 0 {
-		for _, a := range se.Status.Addresses {
-			if a.Host == host || a.Host == "" {
-				texts = append(texts, a.Value)
-			}
+func entryAddresses(se *networkingv1.ServiceEntry, host string, r *report) []netip.Addr {
+	var out []netip.Addr
+	for i, text := range se.Spec.Addresses {
+		block, err := netip.ParsePrefix(text)
+		switch addr, isAddr := netip.ParseAddr(text); {
+		case isAddr == nil:
+			out = append(out, addr.Unmap())
+		case err == nil && block.IsSingleIP():
+			out = append(out, block.Addr().Unmap())
+		default:
+			r.warnf(path("spec.addresses").index(i), "blocks of addresses are not supported; list the addresses")
 		}
 	}
-	var out []*workload.NetworkAddress
-	for _, text := range texts {
-		if a := networkAddress(text); a != nil {
-			out = append(out, a)
+	if len(se.Spec.Addresses) > 0 {
+		return out
+	}
+	for _, a := range se.Status.Addresses {
+		if addr, err := netip.ParseAddr(a.Value); err == nil && (a.Host == host || a.Host == "") {
+			out = append(out, addr.Unmap())
 		}
 	}
 	return out
-}
-
-// networkAddress reads an IP address or a block; nil for what is neither.
-func networkAddress(text string) *workload.NetworkAddress {
-	if addr, err := netip.ParseAddr(text); err == nil {
-		return &workload.NetworkAddress{Address: addr.Unmap().AsSlice()}
-	}
-	block, err := netip.ParsePrefix(text)
-	if err != nil {
-		return nil
-	}
-	a := &workload.NetworkAddress{Address: block.Masked().Addr().AsSlice()}
-	if !block.IsSingleIP() {
-		bits := uint32(block.Bits())
-		a.Length = &bits
-	}
-	return a
 }
 
 // entryPorts maps the entry's ports to those of one endpoint, whose own ports go by name.

@@ -117,6 +117,11 @@ func validateSource(r *report, at path, s *securityapi.Source, custom bool) {
 	case byAccount > 0 && count(identities) > 0:
 		r.errorf(at.at("serviceAccounts"), "must not stand beside principals or namespaces")
 	}
+	for _, list := range identities[:2] {
+		for i, p := range list.values {
+			r.principal(at.at(list.name).index(i), p)
+		}
+	}
 	for _, list := range blocks {
 		for i, b := range list.values {
 			r.block(at.at(list.name).index(i), b)
@@ -180,6 +185,16 @@ func (r *report) block(at path, s string) {
 	}
 }
 
+var principalForm = regexp.MustCompile(`^(spiffe://)?[^/*]+/ns/[^/*]+/sa/[^/*]+$`)
+
+// principal refuses names that no certificate of the mesh carries: taken literally they would never match.
+func (r *report) principal(at path, s string) {
+	if strings.HasPrefix(s, "*") || strings.HasSuffix(s, "*") || principalForm.MatchString(s) {
+		return
+	}
+	r.errorf(at, `must be "TRUST-DOMAIN/ns/NAMESPACE/sa/ACCOUNT", or begin or end with "*", got %q`, s)
+}
+
 func (r *report) portText(at path, s string) {
 	if n, err := strconv.ParseUint(s, 10, 16); err != nil || n == 0 {
 		r.errorf(at, "must be a port number, got %q", s)
@@ -226,7 +241,7 @@ var conditionKeys = map[string]func(r *report, at path, value string){
 	"source.namespace":       nil,
 	keySourceServiceAccount:  nil,
 	"source.trustDomain":     nil,
-	"source.principal":       nil,
+	"source.principal":       (*report).principal,
 	"request.auth.principal": nil,
 	"request.auth.audiences": nil,
 	"request.auth.presenter": nil,
