@@ -325,6 +325,9 @@ func TestThereAndBack(t *testing.T) {
 func TestHalfClose(t *testing.T) {
 	bothModes(t, func(t *testing.T, mode task.Mode) {
 		want := payload(20 << 20)
+		if mode == task.Goroutines {
+			want = want[:2<<20]
+		}
 		w := newWorld(t, options{mode: mode}, serving(func(t *task.Task, s *Stream) error {
 			if err := s.Accept(t.Batch()); err != nil {
 				return err

@@ -105,6 +105,7 @@ type ServerStats struct {
 	Accepted         int64 // ever, handshake done
 	HandshakesFailed int64 // ever
 	Streams          int64 // ever handed to the handler
+	StreamsOpen      int
 }
 
 // NewServer returns a server that gives its streams to h.
@@ -239,11 +240,13 @@ func (s *Server) Close() (cut int) {
 
 // Stats returns the counts of this moment.
 func (s *Server) Stats() ServerStats {
-	s.mu.Lock()
-	open := len(s.conns)
-	s.mu.Unlock()
+	open := s.open()
+	streams := 0
+	for _, c := range open {
+		streams += c.h2.Streams()
+	}
 	return ServerStats{
-		Connections: open, Accepted: s.stats.accepted.Load(),
+		Connections: len(open), StreamsOpen: streams, Accepted: s.stats.accepted.Load(),
 		HandshakesFailed: s.stats.handshakesFailed.Load(), Streams: s.stats.streams.Load(),
 	}
 }

@@ -241,3 +241,32 @@ func TestPeekIsStable(t *testing.T) {
 		t.Error("bytes after a discard are not the ones that follow")
 	}
 }
+
+// Done after our end: the peer gets all that was written, and its own end is
+// waited for; without our end it is a reset.
+func TestStreamDone(t *testing.T) {
+	want := payload(300 << 10)
+	s, peer, sched := openStream(t, task.Coroutines)
+	err := within(t, sched, func(t *task.Task) error {
+		s.SetWaker(t)
+		if err := task.WriteAll(t, s, want); err != nil {
+			return err
+		}
+		err := s.CloseWrite(t.Batch())
+		s.Done(t.Batch())
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	peer.Write(payload(1 << 10)) // dropped, and no reason for a reset
+	if got, err := io.ReadAll(peer); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("the peer got %d of %d bytes, %v", len(got), len(want), err)
+	}
+
+	s, peer, sched = openStream(t, task.Coroutines)
+	sched.Turn(s.Done)
+	if _, err := peer.Read(make([]byte, 1)); err == nil || err == io.EOF {
+		t.Errorf("the peer of a stream that was open read %v, want a reset", err)
+	}
+}

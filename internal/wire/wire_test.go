@@ -131,14 +131,15 @@ func (r *collector) serve(t testing.TB, c *Conn) {
 }
 
 func (r *collector) Receive(b *task.Batch, p []byte) error {
+	var err error
+	if r.then != nil {
+		err = r.then(b, p)
+	}
 	r.mu.Lock()
 	r.data = append(r.data, p...)
 	r.cond.Broadcast()
 	r.mu.Unlock()
-	if r.then != nil {
-		return r.then(b, p)
-	}
-	return nil
+	return err
 }
 
 func (r *collector) Closed(_ *task.Batch, err error) {
