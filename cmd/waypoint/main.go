@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -23,7 +24,7 @@ func main() {
 
 // execute runs a command line and turns its error into an exit code.
 func execute(root *cobra.Command) int {
-	cmd, err := root.ExecuteC()
+	cmd, err := root.ExecuteContextC(context.Background())
 	if err == nil {
 		return exitOK
 	}
@@ -63,7 +64,7 @@ func newRoot() *cobra.Command {
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(newRun(), newCerts(), newVersion())
+	root.AddCommand(newRun(), newValidate(), newExplain(), newTunnel(), newCerts(), newVersion())
 	for _, cmd := range root.Commands() {
 		bindEnvironment(cmd)
 		cmd.Args = usageArgs(cmd.Args)

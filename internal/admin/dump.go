@@ -66,6 +66,16 @@ type portDump struct {
 	Routes *routesDump `json:"routes,omitempty"`
 	// ConsumerRoutes are instead of Routes for clients of a namespace.
 	ConsumerRoutes map[string]*routesDump `json:"consumerRoutes,omitempty"`
+	// Policies restrict who may use the port. Absent: everybody may.
+	Policies []policyDump `json:"policies,omitempty"`
+}
+
+type policyDump struct {
+	Policy  string `json:"policy"` // "namespace/name"
+	Action  string `json:"action"`
+	DryRun  bool   `json:"dryRun,omitempty"`
+	Rules   any    `json:"rules,omitempty"`
+	Invalid string `json:"invalid,omitempty"` // denies everything, for this reason
 }
 
 type endpointDump struct {
@@ -81,6 +91,7 @@ type endpointDump struct {
 type routesDump struct {
 	HTTP []ruleDump `json:"http,omitempty"`
 	GRPC []ruleDump `json:"grpc,omitempty"`
+	TLS  []ruleDump `json:"tls,omitempty"`
 	TCP  *ruleDump  `json:"tcp,omitempty"`
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waypoint-mesh/waypoint/internal/authz"
 	"github.com/waypoint-mesh/waypoint/internal/mesh"
 	"github.com/waypoint-mesh/waypoint/internal/route"
 )
@@ -20,10 +21,25 @@ func dumpRoutes(r *mesh.Routes) *routesDump {
 	if r.GRPC != nil {
 		d.GRPC = dumpRules(r.GRPC.Rules())
 	}
+	if r.TLS != nil {
+		d.TLS = dumpRules(r.TLS.Rules())
+	}
 	if r.TCP != nil {
 		d.TCP = new(dumpRule(r.TCP))
 	}
 	return d
+}
+
+func dumpPolicies(e *authz.Engine) []policyDump {
+	var dumps []policyDump
+	for _, p := range e.Policies() {
+		d := policyDump{Policy: p.Namespace + "/" + p.Name, Action: p.Action.String(), DryRun: p.DryRun, Invalid: p.Invalid}
+		if len(p.Rules) > 0 {
+			d.Rules = plainly(reflect.ValueOf(p.Rules))
+		}
+		dumps = append(dumps, d)
+	}
+	return dumps
 }
 
 func dumpRules(rules []route.Rule) []ruleDump {
@@ -73,7 +89,7 @@ func plainly(v reflect.Value) any {
 		for i := range v.NumField() {
 			if f := v.Field(i); !f.IsZero() {
 				name := v.Type().Field(i).Name
-				members[strings.ToLower(name[:1])+name[1:]] = plainly(f)
+				members[lowerFirst(name)] = plainly(f)
 			}
 		}
 		return members
@@ -88,6 +104,15 @@ func plainly(v reflect.Value) any {
 		return duration(d)
 	}
 	return v.Interface()
+}
+
+// lowerFirst writes a field's name as JSON has it: ipBlocks for IPBlocks.
+func lowerFirst(name string) string {
+	n := 1
+	for n+1 < len(name) && name[n] < 'a' && name[n+1] < 'a' {
+		n++
+	}
+	return strings.ToLower(name[:n]) + name[n:]
 }
 
 func duration(d time.Duration) string {

@@ -126,6 +126,7 @@ func dumpPort(p *mesh.Port) portDump {
 		}
 		d.ConsumerRoutes[namespace] = dumpRoutes(routes)
 	}
+	d.Policies = dumpPolicies(p.HTTPAuthz) // TCPAuthz is of the same ones
 	return d
 }
 

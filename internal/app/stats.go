@@ -15,18 +15,17 @@ func (a *App) stats() telemetry.Stats {
 			Open: server.Connections, Accepted: server.Accepted + server.HandshakesFailed, Refused: a.listener.Refused(),
 			Handshakes: server.Accepted, HandshakeFailures: server.HandshakesFailed,
 		},
-		Streams: telemetry.StreamStats{Accepted: server.Streams - streams.Rejected, Rejected: streams.Rejected},
+		Streams: telemetry.StreamStats{Open: server.StreamsOpen, Accepted: server.Streams - streams.Rejected, Rejected: streams.Rejected},
 		Upstream: telemetry.UpstreamStats{
-			Open: int(tunnels.Tunnels), Streams: int(tunnels.Streams), Dialled: tunnels.Dials, DialFailures: tunnels.DialsFailed,
+			Open: int(tunnels.Tunnels), Streams: int(tunnels.Streams), Idle: a.l7.IdleUpstream(), Dialled: tunnels.Dials - tunnels.DialsFailed, DialFailures: tunnels.DialsFailed,
 		},
 		Detected: telemetry.DetectionStats{
 			HTTP1: streams.HTTP1, HTTP2: streams.HTTP2, TLS: streams.TLS, TCP: streams.TCP, Silent: streams.Silent,
 		},
 		Config: a.configStats(),
 		Live:   a.live.Stats(),
-	}
-	if _, notAfter, err := a.certs.Identity(); err == nil {
-		s.Certificate.NotAfter = notAfter
+		// The same fields, from those who keep them.
+		Certificate: telemetry.CertificateStats(a.certs.Stats()),
 	}
 	if a.tracing != nil {
 		s.Traces = a.tracing.Stats()
@@ -41,9 +40,13 @@ func (a *App) configStats() telemetry.ConfigStats {
 	snap, source := a.store.Load(), a.config.Stats()
 	c := telemetry.ConfigStats{
 		Version: snap.Version, LastSuccess: source.LastEdit, Updates: uint64(source.Edits),
-		Rejected: len(snap.Rejected), Services: len(snap.Services),
+		Rejected: len(snap.Rejected),
 	}
 	for _, svc := range snap.Services {
+		if !svc.Attached {
+			continue
+		}
+		c.Services++
 		for _, p := range svc.Ports {
 			c.Endpoints += len(p.Endpoints)
 		}

@@ -17,6 +17,7 @@ type Engine struct {
 	invalid    *policy // the first that is enforced
 	tried      []*policy
 	all        []*policy // in the order of evaluation, for Explain
+	policies   []Policy  // as given
 }
 
 // order in which actions are evaluated (Istio's).
@@ -25,7 +26,7 @@ var order = [...]Action{Custom, Audit, Deny, Allow}
 // Compile never fails as a whole: a policy that cannot be compiled denies
 // everything, and the error says which and why.
 func Compile(policies []Policy, o Options) (*Engine, error) {
-	e := &Engine{trust: o.Trust}
+	e := &Engine{trust: o.Trust, policies: policies}
 	var errs []error
 	var byAction [Custom + 1][]*policy
 	for i := range policies {
@@ -39,6 +40,14 @@ func Compile(policies []Policy, o Options) (*Engine, error) {
 		e.addPhase(action, byAction[action])
 	}
 	return e, errors.Join(errs...)
+}
+
+// Policies returns what the engine was compiled from. It must not be changed.
+func (e *Engine) Policies() []Policy {
+	if e == nil {
+		return nil
+	}
+	return e.policies
 }
 
 func (e *Engine) addPhase(action Action, policies []*policy) {

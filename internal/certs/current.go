@@ -18,6 +18,9 @@ type Current struct {
 	cert    *tls.Certificate
 	roots   *x509.CertPool
 	changed chan struct{} // made when somebody asks, closed by the next Store
+
+	rootNotAfter time.Time // the first of the roots to end
+	stored       uint64
 }
 
 var _ identity.Source = (*Current)(nil)
@@ -31,6 +34,13 @@ func (c *Current) Store(cert *tls.Certificate, roots []*x509.Certificate) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.cert, c.roots = cert, pool
+	c.stored++
+	c.rootNotAfter = time.Time{}
+	for _, r := range roots {
+		if c.rootNotAfter.IsZero() || r.NotAfter.Before(c.rootNotAfter) {
+			c.rootNotAfter = r.NotAfter
+		}
+	}
 	if c.changed != nil {
 		close(c.changed)
 		c.changed = nil
@@ -72,6 +82,24 @@ func (c *Current) Identity() (id identity.ID, notAfter time.Time, err error) {
 	}
 	id, err = identity.FromCertificate(cert.Leaf)
 	return id, cert.Leaf.NotAfter, err
+}
+
+// Stats says how a source is doing.
+type Stats struct {
+	NotAfter     time.Time // of the certificate in force; zero: there is none
+	RootNotAfter time.Time // of the first root to end
+	Renewals     uint64    // pairs put in force after the first
+	Failures     uint64    // pairs that could not be
+}
+
+// Stats returns how the source is doing, apart from its failures.
+func (c *Current) Stats() Stats {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cert == nil {
+		return Stats{}
+	}
+	return Stats{NotAfter: c.cert.Leaf.NotAfter, RootNotAfter: c.rootNotAfter, Renewals: c.stored - 1}
 }
 
 // Check says why no peer would accept cert: it states no identity, or does not

@@ -32,6 +32,7 @@ type Files struct {
 	log              *slog.Logger
 	seen             [sha256.Size]byte // of the contents last looked at; owned by Run once that is called
 	problem          atomic.Pointer[error]
+	failures         atomic.Uint64 // different ones, since the start
 }
 
 // NewFiles reads the files for the first time. The certificate file holds the
@@ -42,6 +43,13 @@ func NewFiles(cert, key, roots string, log *slog.Logger) (*Files, error) {
 		return nil, err
 	}
 	return f, nil
+}
+
+// Stats returns how the source is doing.
+func (f *Files) Stats() Stats {
+	s := f.Current.Stats()
+	s.Failures = f.failures.Load()
+	return s
 }
 
 // Problem returns why the files as they are now are not in force, nil if they
@@ -104,6 +112,7 @@ func (f *Files) reload() {
 	before := f.Problem()
 	f.problem.Store(&err)
 	if err != nil && (before == nil || before.Error() != err.Error()) {
+		f.failures.Add(1)
 		f.log.Error("certificate files were not taken over: the last good ones stay in force", "error", err)
 	}
 }

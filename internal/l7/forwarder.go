@@ -83,18 +83,35 @@ func New(o Options) *Forwarder {
 func (fw *Forwarder) Serve(b *task.Batch, in Inbound) {
 	in.peerURI = in.Peer.String()
 	c := &conn{fw: fw, in: in}
-	fw.remember(c)
 	c.idleSince.Store(time.Now().UnixNano())
+	fw.remember(c)
 	in.Stream.SetWaker(c)
 	c.Wake(b)
+	if fw.draining.Load() {
+		fw.sched.After(finalAfter, (*drainEnd)(fw))
+	}
 }
 
 // Drain has every connection end when its requests are served: HTTP/1 answers
-// say so, idle connections end at once. No request is lost.
+// say so, HTTP/2 connections send GOAWAY, and idle connections end. One that was
+// opened and has not carried a request yet is given a second for it. No request
+// is lost.
 func (fw *Forwarder) Drain(b *task.Batch) {
 	fw.draining.Store(true)
 	for _, c := range fw.all() {
 		c.drain(b)
+	}
+	fw.sched.After(finalAfter, (*drainEnd)(fw))
+}
+
+// drainEnd is the timer's view of a Forwarder that drains.
+type drainEnd Forwarder
+
+// Wake ends the connections that were idle all the time since.
+func (d *drainEnd) Wake(b *task.Batch) {
+	fw := (*Forwarder)(d)
+	for _, c := range fw.all() {
+		c.endIfIdle(b, time.Now().Add(-finalAfter/2).UnixNano())
 	}
 }
 

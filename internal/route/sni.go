@@ -3,13 +3,16 @@ package route
 import "fmt"
 
 // SNITable finds the rule of a TLSRoute by server name. It is immutable.
-type SNITable struct{ rules byHost[*Rule] }
+type SNITable struct {
+	rules byHost[*Rule]
+	all   []Rule
+}
 
 // NewSNITable compiles rules, which are given in the order that settles ties, as
 // for [NewTable]. The most specific host name wins; a rule without hosts takes
 // every server name, and connections without one.
 func NewSNITable(rules []Rule) (*SNITable, error) {
-	t := new(SNITable)
+	t := &SNITable{all: rules}
 	for i := range rules {
 		r := rules[i]
 		if len(r.Hosts) == 0 && t.rules.any == nil {
@@ -24,6 +27,9 @@ func NewSNITable(rules []Rule) (*SNITable, error) {
 	}
 	return t, nil
 }
+
+// Rules are the rules of the table, as compiled. They must not be changed.
+func (t *SNITable) Rules() []Rule { return t.all }
 
 // Match returns the rule for a server name, as the client sent it; "" is a
 // connection without one.

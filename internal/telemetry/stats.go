@@ -27,7 +27,6 @@ type TunnelStats struct {
 	Refused           int64 // over a limit, before any handshake
 	Handshakes        int64 // that succeeded
 	HandshakeFailures int64
-	Handshaking       int // now
 }
 
 // StreamStats is of CONNECTs in them.
@@ -35,7 +34,6 @@ type StreamStats struct {
 	Open     int // now
 	Accepted int64
 	Rejected int64 // answered with another status than 200
-	Refused  int64 // REFUSED_STREAM, over a limit
 }
 
 // UpstreamStats is of connections to endpoints, or to their node proxies.
@@ -58,8 +56,7 @@ type DetectionStats struct {
 type ConfigStats struct {
 	Version     uint64    // now
 	LastSuccess time.Time // zero: none yet
-	Updates     uint64    // applied
-	Failures    uint64    // not applied at all
+	Updates     uint64
 	Rejected    int       // objects, now
 	Services    int       // now
 	Endpoints   int       // now
@@ -131,15 +128,12 @@ var stats = [][]stat{
 	totals("waypoint_handshakes_total", "TLS handshakes on the HBONE port.", "result",
 		split{"ok", count(func(s *Stats) int64 { return s.Tunnels.Handshakes })},
 		split{"failed", count(func(s *Stats) int64 { return s.Tunnels.HandshakeFailures })}),
-	gauge("waypoint_handshakes_in_progress", "TLS handshakes that are going on.",
-		count(func(s *Stats) int { return s.Tunnels.Handshaking })),
 
 	gauge("waypoint_streams_open", "CONNECT streams in tunnels to us that are open.",
 		count(func(s *Stats) int { return s.Streams.Open })),
-	totals("waypoint_streams_total", "CONNECT streams by our answer: 200, another status, or REFUSED_STREAM over a limit.", "result",
+	totals("waypoint_streams_total", "CONNECT streams by our answer: 200, or another status since the target is not served here.", "result",
 		split{"accepted", count(func(s *Stats) int64 { return s.Streams.Accepted })},
-		split{"rejected", count(func(s *Stats) int64 { return s.Streams.Rejected })},
-		split{"refused", count(func(s *Stats) int64 { return s.Streams.Refused })}),
+		split{"rejected", count(func(s *Stats) int64 { return s.Streams.Rejected })}),
 
 	gauge("waypoint_upstream_connections_open", "Connections to endpoints or their node proxies that are open.",
 		count(func(s *Stats) int { return s.Upstream.Open })),
@@ -162,9 +156,8 @@ var stats = [][]stat{
 		count(func(s *Stats) uint64 { return s.Config.Version })),
 	gauge("waypoint_config_last_success_timestamp_seconds", "When configuration was last applied, in Unix seconds; 0 before the first time.",
 		at(func(s *Stats) time.Time { return s.Config.LastSuccess })),
-	totals("waypoint_config_updates_total", "Updates of the configuration. One that failed left everything as it was.", "result",
-		split{"applied", count(func(s *Stats) uint64 { return s.Config.Updates })},
-		split{"failed", count(func(s *Stats) uint64 { return s.Config.Failures })}),
+	total("waypoint_config_updates_total", "Updates of the configuration that were applied after the first.",
+		count(func(s *Stats) uint64 { return s.Config.Updates })),
 	gauge("waypoint_config_rejected_objects", "Objects that are not in effect as written; /snapshot on the admin port names them.",
 		count(func(s *Stats) int { return s.Config.Rejected })),
 	gauge("waypoint_config_services", "Services that this waypoint fronts.",

@@ -118,9 +118,11 @@ func readAddress(c io.Reader, kind byte) (string, error) {
 	return ip.Unmap().String(), nil
 }
 
-// writeSocksReply answers a request. The bound address is not known to the
-// client's use and is sent as zero.
+// socksReply is the answer to a request. The bound address is of no use to the
+// client here, and is sent as zero.
+func socksReply(code byte) []byte { return []byte{socksVersion, code, 0, addrIPv4, 0, 0, 0, 0, 0, 0} }
+
 func writeSocksReply(c io.Writer, code byte) error {
-	_, err := c.Write([]byte{socksVersion, code, 0, addrIPv4, 0, 0, 0, 0, 0, 0})
+	_, err := c.Write(socksReply(code))
 	return err
 }
