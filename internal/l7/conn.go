@@ -39,7 +39,8 @@ const (
 type conn struct {
 	fw        *Forwarder
 	in        Inbound
-	known     bool // that it is HTTP/1; owned by who owns the connection
+	known     bool        // that it is HTTP/1; owned by who owns the connection
+	served    atomic.Bool // it has carried a request
 	state     atomic.Int32
 	idleSince atomic.Int64 // nanoseconds; meaningful while idle
 }
@@ -85,8 +86,9 @@ func (c *conn) Run(t *task.Task) {
 			if !e.serveH1() {
 				return
 			}
+			c.served.Store(true)
 		}
-		if c.fw.draining.Load() {
+		if c.drained() {
 			return
 		}
 		if rests = c.rest(); rests {
@@ -143,8 +145,12 @@ func (c *conn) rest() bool {
 		return false
 	}
 	// Drain may have passed by while we were busy.
-	return !c.fw.draining.Load() || !c.state.CompareAndSwap(connIdle, connBusy)
+	return !c.drained() || !c.state.CompareAndSwap(connIdle, connBusy)
 }
+
+// drained reports whether the connection is to end when idle. One that has not
+// carried a request is about to: it was opened for that.
+func (c *conn) drained() bool { return c.fw.draining.Load() && c.served.Load() }
 
 // end closes our side and waits, without a task, for the client to close its own.
 func (c *conn) end(b *task.Batch) {
@@ -155,15 +161,21 @@ func (c *conn) end(b *task.Batch) {
 
 // drain closes the connection if it is idle; else whoever serves it will.
 func (c *conn) drain(b *task.Batch) {
-	if c.state.CompareAndSwap(connIdle, connBusy) {
-		c.end(b)
+	if c.served.Load() {
+		c.endIdle(b)
 	}
 }
 
 // endIfIdle closes the connection if it has been idle since before then.
 func (c *conn) endIfIdle(b *task.Batch, then int64) {
 	if c.idleSince.Load() < then {
-		c.drain(b)
+		c.endIdle(b)
+	}
+}
+
+func (c *conn) endIdle(b *task.Batch) {
+	if c.state.CompareAndSwap(connIdle, connBusy) {
+		c.end(b)
 	}
 }
 

@@ -20,8 +20,8 @@ type pipe struct {
 	peer  *pipe
 	in    []byte // unread
 	buf   []byte // what in is a part of
-	err   error // what ended the incoming side
-	limit int   // bytes that may wait to be read
+	err   error  // what ended the incoming side
+	limit int    // bytes that may wait to be read
 	waker task.Waker
 	shut  bool // our side was ended
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/waypoint-mesh/waypoint/internal/task"
 )
 
-// finalAfter is how long a client may take to learn that we drain: requests that
-// it sends meanwhile are served.
+// finalAfter is how long a client may take to learn that we drain: what it sends
+// meanwhile is served.
 const finalAfter = time.Second
 
 // h2Server is an HTTP/2 connection from a client, inside a tunnel's stream. It is
