@@ -72,7 +72,7 @@ func (c DialerConfig) withDefaults() DialerConfig {
 }
 
 // Destination is whom a tunnel leads to: an address and the identities of which
-// the peer there has to prove one. Make it once per endpoint.
+// the peer there has to prove one.
 type Destination struct {
 	Addr       netip.AddrPort
 	identities []identity.ID
@@ -80,25 +80,34 @@ type Destination struct {
 	key        poolKey
 }
 
+// poolKey is what tunnels are shared by. One identity, which is the rule, costs no
+// string to be made.
 type poolKey struct {
-	addr       netip.AddrPort
-	identities string // sorted
+	addr netip.AddrPort
+	one  identity.ID
+	more string // all, sorted, if there are several; "*" for any
 }
 
-// NewDestination returns a destination. Without an identity no peer is accepted.
+// NewDestination returns a destination, which keeps accepted. Without an identity
+// no peer is accepted.
 func NewDestination(addr netip.AddrPort, accepted ...identity.ID) Destination {
-	ids := make([]string, len(accepted))
-	for i, id := range accepted {
-		ids[i] = id.String()
+	key := poolKey{addr: addr}
+	if len(accepted) == 1 {
+		key.one = accepted[0]
+	} else {
+		ids := make([]string, len(accepted))
+		for i, id := range accepted {
+			ids[i] = id.String()
+		}
+		slices.Sort(ids)
+		key.more = strings.Join(slices.Compact(ids), " ")
 	}
-	slices.Sort(ids)
-	key := poolKey{addr, strings.Join(slices.Compact(ids), " ")}
-	return Destination{Addr: addr, identities: slices.Clone(accepted), key: key}
+	return Destination{Addr: addr, identities: accepted, key: key}
 }
 
 // AnyPeer returns a destination at which every identity of the mesh is accepted.
 func AnyPeer(addr netip.AddrPort) Destination {
-	return Destination{Addr: addr, any: true, key: poolKey{addr, "*"}}
+	return Destination{Addr: addr, any: true, key: poolKey{addr: addr, more: "*"}}
 }
 
 // Dialer opens streams, on tunnels that it keeps. It is safe for concurrent use.

@@ -16,8 +16,8 @@ import (
 // A stream goes on a tunnel that is open and has a place, else on a new one. Each
 // of the waits, for a tunnel and for the answer, ends after the connect timeout.
 func (d *Dialer) Open(t *task.Task, dst Destination, authority string, fields []Field) (*Stream, error) {
-	o := opening{d: d, t: t, dst: dst}
-	defer o.stop()
+	o := opening{d: d, t: t, dst: dst, deadline: t.Deadline()}
+	defer o.restore()
 	for {
 		tun, err := o.tunnel()
 		if err != nil {
@@ -37,18 +37,22 @@ func (d *Dialer) Open(t *task.Task, dst Destination, authority string, fields []
 
 // opening is one Open under way.
 type opening struct {
-	d     *Dialer
-	t     *task.Task
-	dst   Destination
-	w     waiter
-	timer *task.Timer // made for the first wait
-	until time.Time
+	d        *Dialer
+	t        *task.Task
+	dst      Destination
+	w        waiter
+	deadline time.Time // that t came with
+	waits    bool      // a wait has begun
+	ours     bool      // t's deadline is the end of that wait
 }
 
-func (o *opening) stop() {
-	if o.timer != nil {
-		o.timer.Stop()
+// restore gives t its own deadline back.
+func (o *opening) restore() {
+	if o.ours {
+		o.t.SetDeadline(o.deadline)
+		o.ours = false
 	}
+	o.waits = false
 }
 
 func (o *opening) fail(f Failure, err error) *OpenError {
@@ -57,7 +61,7 @@ func (o *opening) fail(f Failure, err error) *OpenError {
 
 // tunnel returns a tunnel with a place taken on it.
 func (o *opening) tunnel() (*tunnel, error) {
-	o.until = time.Time{}
+	o.restore()
 	for {
 		p := o.d.pool(o.dst)
 		if p == nil {
@@ -95,24 +99,24 @@ func (o *opening) tunnelOf(p *pool) (*tunnel, error) {
 	}
 }
 
-// park waits for a wake, and fails with f when the wait that began with until
-// zero has lasted for the connect timeout.
+// park waits for a wake, and fails with f when the wait has lasted for the connect
+// timeout.
 func (o *opening) park(f Failure) *OpenError {
-	if o.until.IsZero() {
-		o.until = time.Now().Add(o.d.config.ConnectTimeout)
-		if o.timer == nil {
-			o.timer = o.d.config.Scheduler.After(o.d.config.ConnectTimeout, o.t)
-		} else {
-			o.timer.Reset(o.d.config.ConnectTimeout)
+	if !o.waits {
+		o.waits = true
+		until := time.Now().Add(o.d.config.ConnectTimeout)
+		if o.ours = o.deadline.IsZero() || until.Before(o.deadline); o.ours {
+			o.t.SetDeadline(until)
 		}
 	}
-	if err := o.t.Park(); err != nil {
-		return o.fail(Waited, err)
-	}
-	if !time.Now().Before(o.until) {
+	err := o.t.Park()
+	switch {
+	case err == nil:
+		return nil
+	case o.ours && errors.Is(err, task.ErrDeadline):
 		return o.fail(f, nil)
 	}
-	return nil
+	return o.fail(Waited, err)
 }
 
 // notOpened gives the place back that h2 had no stream for, and returns an error
@@ -134,7 +138,7 @@ func (o *opening) notOpened(tun *tunnel, err error) error {
 
 // answered waits for the answer to the CONNECT.
 func (o *opening) answered(s *Stream) (*Stream, error) {
-	o.until = time.Time{}
+	o.restore()
 	for {
 		status, err := s.status()
 		switch {
