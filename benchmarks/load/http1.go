@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/waypoint-mesh/waypoint/benchmarks/node"
 	"github.com/waypoint-mesh/waypoint/internal/h2"
 	"github.com/waypoint-mesh/waypoint/internal/task"
 )
@@ -124,9 +125,8 @@ func (h *throttle) wait(t *task.Task) error {
 }
 
 var (
-	endOfHead     = []byte("\r\n\r\n")
-	statusOK      = []byte("HTTP/1.1 200 ")
-	contentLength = []byte("\r\ncontent-length: ")
+	endOfHead = []byte("\r\n\r\n")
+	statusOK  = []byte("HTTP/1.1 200 ")
 )
 
 // readResponseHead discards the head of a good response and returns the size of
@@ -148,17 +148,15 @@ func readResponseHead(t *task.Task, s task.Stream) (int64, error) {
 	}
 }
 
-// parseResponseHead returns the Content-Length of a 200. The node proxy sends its
-// name in lower case, and so must whoever forwards it.
+// parseResponseHead returns the Content-Length of a 200.
 func parseResponseHead(head []byte) (int64, error) {
 	if !bytes.HasPrefix(head, statusOK) {
 		line, _, _ := bytes.Cut(head, endOfHead[:2])
 		return 0, fmt.Errorf("response %q, want 200", line)
 	}
-	_, rest, ok := bytes.Cut(head, contentLength)
-	if !ok {
-		return 0, fmt.Errorf("response without content-length: %q", head)
+	n, err := strconv.ParseInt(string(node.Value(head, "content-length")), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("response without a content-length: %q", head)
 	}
-	value, _, _ := bytes.Cut(rest, endOfHead[:2])
-	return strconv.ParseInt(string(value), 10, 64)
+	return n, nil
 }

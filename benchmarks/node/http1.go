@@ -3,16 +3,14 @@ package node
 import (
 	"bytes"
 	"strconv"
+	"strings"
 
 	"github.com/waypoint-mesh/waypoint/internal/task"
 )
 
-// Every field that is looked for arrives in lower case: the load tool sends it so,
-// and no target raises letters.
 var (
-	endOfHead     = []byte("\r\n\r\n")
-	contentLength = []byte("\r\ncontent-length: ")
-	version       = []byte("\r\nx-version: ")
+	endOfLine = []byte("\r\n")
+	endOfHead = []byte("\r\n\r\n")
 )
 
 // DefaultSize is the size of an answer to a path that asks for none.
@@ -63,7 +61,7 @@ func answer(t *task.Task, s task.Stream, head []byte) error {
 		return task.WriteAll(t, s, oneKiB)
 	}
 	size, body := wanted(head)
-	upload, _ := strconv.ParseInt(string(value(head, contentLength)), 10, 64) // absent: nothing
+	upload, _ := strconv.ParseInt(string(Value(head, "content-length")), 10, 64) // absent: nothing
 	s.Discard(t.Batch(), len(head))
 	if err := discard(t, s, upload); err != nil {
 		return err
@@ -86,7 +84,7 @@ func wanted(head []byte) (size int64, body []byte) {
 	case sized:
 		return n, nil
 	case string(path) == "/version":
-		body = bytes.Clone(value(head, version))
+		body = bytes.Clone(Value(head, "x-version"))
 	case string(path) == "/head":
 		body = bytes.Clone(head)
 	default:
@@ -95,10 +93,15 @@ func wanted(head []byte) (size int64, body []byte) {
 	return int64(len(body)), body
 }
 
-func value(head, name []byte) []byte {
-	_, rest, _ := bytes.Cut(head, name)
-	v, _, _ := bytes.Cut(rest, endOfHead[:2])
-	return v
+// Value returns the value of the first field called name in an HTTP/1.1 head, nil
+// if it has none.
+func Value(head []byte, name string) []byte {
+	for line := range bytes.SplitSeq(head, endOfLine) {
+		if len(line) > len(name) && line[len(name)] == ':' && strings.EqualFold(string(line[:len(name)]), name) {
+			return bytes.TrimSpace(line[len(name)+1:])
+		}
+	}
+	return nil
 }
 
 // discard reads n bytes of a request's body.
