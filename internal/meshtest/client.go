@@ -109,6 +109,19 @@ func (c *Client) pooled(ctx context.Context, waypoint string) (*Conn, error) {
 	return found, nil
 }
 
+// Close cuts the tunnels of the pool, as the end of the client's node does.
+func (c *Client) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, conns := range c.pool {
+		for _, conn := range conns {
+			conn.Close()
+		}
+	}
+	clear(c.pool)
+	return nil
+}
+
 // fields are those of a CONNECT of ztunnel.
 func (c *Client) fields(conn *Conn) []Field {
 	return []Field{
