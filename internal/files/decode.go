@@ -94,6 +94,9 @@ func (d *document) fail(text string, cause error) {
 
 // faultLine is what could not be parsed, and the line of the file that it is in.
 func (d *document) faultLine() (line int, fault string) {
+	if d.broken == nil {
+		return d.line, ""
+	}
 	fault = d.broken.Error()
 	if at := lineNumber.FindStringSubmatch(fault); at != nil {
 		if n, err := strconv.Atoi(at[1]); err == nil && n > 0 {

@@ -37,14 +37,14 @@ func list(root string) (listing, error) {
 	if err != nil {
 		return listing{}, fmt.Errorf("configuration: %w", err)
 	}
-	real, err := filepath.EvalSymlinks(root)
+	path, err := filepath.EvalSymlinks(root)
 	if err != nil {
 		return listing{}, fmt.Errorf("configuration: %w", err)
 	}
 	if info.IsDir() {
-		err = w.dir(root, real)
+		err = w.dir(root, path)
 	} else {
-		w.file(root, real, info)
+		w.file(root, path, info)
 		w.watch(filepath.Dir(root))
 	}
 	if err != nil {
@@ -77,33 +77,33 @@ func (w *walker) watch(dir string) {
 	}
 }
 
-func (w *walker) dir(name, real string) error {
-	if w.seen[real] {
+func (w *walker) dir(name, path string) error {
+	if w.seen[path] {
 		return nil
 	}
-	w.seen[real] = true
-	w.watch(real)
-	entries, err := os.ReadDir(real)
+	w.seen[path] = true
+	w.watch(path)
+	entries, err := os.ReadDir(path)
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
 		if !strings.HasPrefix(e.Name(), ".") {
-			w.entry(filepath.Join(name, e.Name()), filepath.Join(real, e.Name()), e.Type())
+			w.entry(filepath.Join(name, e.Name()), filepath.Join(path, e.Name()), e.Type())
 		}
 	}
 	return nil
 }
 
 // entry lists one entry of a directory. What is gone by now was never there.
-func (w *walker) entry(name, real string, mode fs.FileMode) {
+func (w *walker) entry(name, path string, mode fs.FileMode) {
 	if !mode.IsDir() && mode&fs.ModeSymlink == 0 && !isManifest(name) {
 		return
 	}
-	info, err := os.Stat(real)
+	info, err := os.Stat(path)
 	if err == nil && mode&fs.ModeSymlink != 0 {
 		if info.IsDir() || isManifest(name) {
-			real, err = filepath.EvalSymlinks(real)
+			path, err = filepath.EvalSymlinks(path)
 		}
 	}
 	switch {
@@ -112,26 +112,26 @@ func (w *walker) entry(name, real string, mode fs.FileMode) {
 	case err != nil:
 		err = fmt.Errorf("cannot be read: %w", err)
 	case info.IsDir():
-		err = w.dir(name, real)
+		err = w.dir(name, path)
 	case isManifest(name):
-		w.file(name, real, info)
+		w.file(name, path, info)
 	}
 	if err != nil {
 		w.problems = append(w.problems, Problem{File: name, Fault: err.Error()})
 	}
 }
 
-func (w *walker) file(name, real string, info fs.FileInfo) {
-	if w.seen[real] {
+func (w *walker) file(name, path string, info fs.FileInfo) {
+	if w.seen[path] {
 		return
 	}
-	w.seen[real] = true
-	w.watch(filepath.Dir(real))
+	w.seen[path] = true
+	w.watch(filepath.Dir(path))
 	if !info.Mode().IsRegular() { // opening a pipe would wait for its writer
 		w.problems = append(w.problems, Problem{File: name, Fault: "cannot be read: not a regular file"})
 		return
 	}
-	w.files = append(w.files, found{name, real, info})
+	w.files = append(w.files, found{name, path, info})
 }
 
 // isManifest goes by the ending of the name.

@@ -80,13 +80,13 @@ func (i *inventory) lookAt(reals map[string]bool, now time.Time) bool {
 	if !i.again.IsZero() {
 		return false
 	}
-	for real := range reals {
-		m := i.byReal[real]
-		info, err := os.Lstat(real)
+	for path := range reals {
+		m := i.byReal[path]
+		info, err := os.Lstat(path)
 		if m == nil || err != nil || !info.Mode().IsRegular() {
 			return false
 		}
-		i.take(m, m.refresh(found{m.name, real, info}, now))
+		i.take(m, m.refresh(found{m.name, path, info}, now))
 	}
 	return true
 }

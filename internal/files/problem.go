@@ -94,7 +94,7 @@ func (m *manifest) problems() (list []Problem) {
 
 func (m *manifest) kept() string {
 	if n := len(m.missing); n > 0 {
-		return fmt.Sprintf("%d objects that the file had before stay in force", n)
+		return "what the file had before stays in force: " + count(n, "object")
 	}
 	return ""
 }

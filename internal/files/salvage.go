@@ -60,9 +60,10 @@ func parseHead(text string, cause error) (object map[string]any, rest string) {
 	if at == nil {
 		return nil, ""
 	}
-	n, _ := strconv.Atoi(at[1]) // digits; out of range is as good as 0
+	n, _ := strconv.Atoi(at[1]) // digits; out of range it is the largest int, which will do
 	lines := strings.SplitAfterN(text, "\n", min(n, len(text))+1)
-	for end := min(n, len(lines)); end > 0 && end > n-tries; end-- {
+	first := min(n, len(lines))
+	for end := first; end > max(0, first-tries); end-- {
 		head := strings.Join(lines[:end], "")
 		if yaml.Unmarshal([]byte(head), &object) == nil && object["kind"] != nil {
 			return object, text[len(head):]

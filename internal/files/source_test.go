@@ -217,8 +217,8 @@ func TestSituations(t *testing.T) {
 		{"only comments", func(f *folder) { f.write("m.yaml", "# nothing\n") }, both, "-", nil},
 		{"cut after a document", func(f *folder) { f.write("m.yaml", svc("a", "10.0.0.1")+"---\n") }, both, "a:10.0.0.1", nil},
 		{"cut within a line", func(f *folder) { f.write("m.yaml", "apiVersion: v1\nkind: Ser") }, both, "-", []string{"m.yaml:1", "v1 Ser"}},
-		{"cut within a document", func(f *folder) { f.write("m.yaml", svc("a", "10.0.0.1")+"---\napiVersion: v1\n") }, both, "", []string{"m.yaml:10", "apiVersion and kind"}},
-		{"not YAML", func(f *folder) { f.write("m.yaml", docs("a: [\n", svc("b", "10.0.0.9"))) }, "a:10.0.0.1 b:10.0.0.9", "", []string{"m.yaml:1", "not YAML", "1 objects that the file had before stay"}},
+		{"cut within a document", func(f *folder) { f.write("m.yaml", svc("a", "10.0.0.1")+"---\napiVersion: v1\n") }, both, "", []string{"m.yaml:11", "apiVersion and kind"}},
+		{"not YAML", func(f *folder) { f.write("m.yaml", docs("a: [\n", svc("b", "10.0.0.9"))) }, "a:10.0.0.1 b:10.0.0.9", "", []string{"m.yaml:1", "not YAML", "what the file had before stays in force: 1 object"}},
 		{"binary", func(f *folder) { f.write("m.yaml", "\x7fELF\x00\n") }, both, "", []string{"m.yaml", "binary"}},
 		{"unknown field", func(f *folder) {
 			f.write("m.yaml", docs(strings.Replace(svc("a", "10.0.0.9"), "ports:", "port:", 1), svc("b", "10.0.0.9")))
@@ -230,7 +230,7 @@ func TestSituations(t *testing.T) {
 		{"twice the same", func(f *folder) { f.write("n.yaml", svc("a", "10.0.0.1")) }, both, "", []string{"n.yaml:1", "Service default/a", "m.yaml:1"}},
 		{"two that differ", func(f *folder) { f.write("n.yaml", svc("a", "10.0.0.9")) }, both, "", []string{"n.yaml:1", "Service default/a", "m.yaml:1"}},
 		{"an earlier file", func(f *folder) { f.write("1.yaml", svc("a", "10.0.0.9")) }, "a:10.0.0.9 b:10.0.0.2", "", []string{"m.yaml:1", "Service default/a", "1.yaml:1"}},
-		{"twice in one file", func(f *folder) { f.write("n.yaml", docs(svc("c", "10.0.0.3"), svc("c", "10.0.0.4"))) }, both + " c:10.0.0.3", "", []string{"n.yaml:10", "Service default/c", "n.yaml:1"}},
+		{"twice in one file", func(f *folder) { f.write("n.yaml", docs(svc("c", "10.0.0.3"), svc("c", "10.0.0.4"))) }, both + " c:10.0.0.3", "", []string{"n.yaml:11", "Service default/c", "n.yaml:1"}},
 		{"the folder is gone", func(f *folder) { f.must(os.Rename(f.root, f.root+".gone")) }, both, "", []string{"no such file"}},
 		{"windows line ends", func(f *folder) {
 			f.write("m.yaml", "\ufeff"+strings.ReplaceAll(docs(svc("a", "10.0.0.9"), svc("b", "10.0.0.2")), "\n", "\r\n"))

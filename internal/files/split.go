@@ -49,9 +49,10 @@ func splitYAML(content string) (chunks []chunk) {
 		}
 		if isMarker(content[at:next]) {
 			flush(at)
-			// What follows the marker on its line belongs to the document.
-			start = at + len("---")
-			c.line = line
+			start, c.line = next, line+1
+			if rest := content[at+len("---") : next]; hasContent(rest) { // it belongs to the document
+				start, c.line = at+len("---"), line
+			}
 		}
 		at = next
 	}

@@ -17,7 +17,8 @@ type Report struct {
 	Gateway  string    `json:"gateway,omitempty"` // as which was validated
 	Files    int       `json:"files"`
 	Objects  int       `json:"objects"`
-	Rejected int       `json:"rejected"` // problems that are no warnings
+	Rejected int       `json:"rejected"` // objects, and documents that cannot be told to be any
+	Errors   int       `json:"errors"`   // problems that are no warnings
 	Problems []Problem `json:"problems"`
 }
 
@@ -40,9 +41,10 @@ func Validate(o Options) (*Report, error) {
 	if gateway != (translate.Key{}) {
 		r.Gateway = gateway.Namespace + "/" + gateway.Name
 	}
+	r.Rejected = len(s.refused)
 	for _, p := range r.Problems {
 		if !p.Warning {
-			r.Rejected++
+			r.Errors++
 		}
 	}
 	if r.Problems == nil {
@@ -63,7 +65,7 @@ func (r *Report) WriteText(w io.Writer) error {
 		}
 	}
 	_, err := fmt.Fprintf(w, "%s: %s in %s: %s, %s\n", r.Path, count(r.Objects, "object"), count(r.Files, "file"),
-		count(r.Rejected, "error"), count(len(r.Problems)-r.Rejected, "warning"))
+		count(r.Errors, "error"), count(len(r.Problems)-r.Errors, "warning"))
 	return err
 }
 

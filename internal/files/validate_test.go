@@ -26,8 +26,8 @@ func TestValidate(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if r.Rejected != tt.rejected || len(r.Problems)-r.Rejected != tt.warnings {
-				t.Errorf("%d errors, want %d; %d warnings, want %d: %v", r.Rejected, tt.rejected, len(r.Problems)-r.Rejected, tt.warnings, r.Problems)
+			if r.Rejected != tt.rejected || len(r.Problems)-r.Errors != tt.warnings {
+				t.Errorf("%d errors, want %d; %d warnings, want %d: %v", r.Rejected, tt.rejected, len(r.Problems)-r.Errors, tt.warnings, r.Problems)
 			}
 			var text, js strings.Builder
 			if err := r.WriteText(&text); err != nil || !strings.Contains(text.String(), tt.words) {
