@@ -25,6 +25,7 @@ var (
 	badPath         = decide.Reply{Status: 400, GRPC: grpcInvalid, Flags: flow.DownstreamProtocolErr, Details: "malformed_path", Body: "bad request"}
 	badBody         = decide.Reply{Status: 400, GRPC: grpcInvalid, Flags: flow.DownstreamProtocolErr, Details: "malformed_request_body", Body: "bad request"}
 	headTooLarge    = decide.Reply{Status: 431, GRPC: grpcExhausted, Flags: flow.RequestHeadersTooLarge, Details: "request_headers_too_large", Body: "request header too large"}
+	connectRefused  = decide.Reply{Status: 405, GRPC: grpcInvalid, Flags: flow.DownstreamProtocolErr, Details: "connect_refused", Body: "method not allowed"}
 	destinationGone = decide.Reply{Status: 404, GRPC: grpcUnavailable, Flags: flow.NoRoute, Details: "destination_gone", Body: "not found"}
 
 	noEndpoint       = decide.Reply{Status: 503, GRPC: grpcUnavailable, Flags: flow.NoHealthyUpstream, Details: "no_healthy_upstream", Body: "no healthy upstream"}

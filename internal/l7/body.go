@@ -149,25 +149,35 @@ func (w *h1Writer) reset(s task.Stream) {
 func (w *h1Writer) frame(f h1.Framing) { w.kind, w.left = f.Kind, f.Length }
 
 func (w *h1Writer) send(b *task.Batch, p []byte) (int, error) {
+	if w.kind == h1.NoBody {
+		return len(p), nil // to a HEAD, say: there is nowhere to put it
+	}
+	if w.kind == h1.FixedBody && int64(len(p)) > w.left {
+		return 0, errBodyTooLong
+	}
+	for sent := 0; ; {
+		n, err := w.sendSome(b, p[sent:])
+		sent += n
+		if err != nil || n == 0 || sent == len(p) {
+			return sent, err
+		}
+	}
+}
+
+// sendSome takes a part of p; nothing only if the stream is full.
+func (w *h1Writer) sendSome(b *task.Batch, p []byte) (int, error) {
 	if len(w.out)+len(p) >= maxPending || len(p) >= directAbove {
 		if done, err := w.flush(b); !done || err != nil {
 			return 0, err
 		}
 	}
-	switch w.kind {
-	case h1.ChunkedBody:
-		return w.sendChunk(p), nil
-	case h1.FixedBody:
-		if int64(len(p)) > w.left {
-			return 0, errBodyTooLong
-		}
-	case h1.NoBody:
-		return len(p), nil // to a HEAD, say: there is nowhere to put it
-	}
 	n, err := len(p), error(nil)
-	if len(p) >= directAbove {
+	switch {
+	case w.kind == h1.ChunkedBody:
+		return w.sendChunk(p), nil
+	case len(p) >= directAbove:
 		n, err = w.stream.Write(b, p)
-	} else {
+	default:
 		w.out = append(w.out, p...)
 	}
 	w.left -= int64(n)

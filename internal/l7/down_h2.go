@@ -5,6 +5,7 @@ import (
 	"io"
 	"strconv"
 
+	"github.com/waypoint-mesh/waypoint/internal/decide"
 	"github.com/waypoint-mesh/waypoint/internal/h2"
 	"github.com/waypoint-mesh/waypoint/internal/l7/h1"
 	"github.com/waypoint-mesh/waypoint/internal/task"
@@ -51,9 +52,13 @@ func (d *h2Stream) raw() task.Stream { return d.s }
 // h2Down is the client's side of an exchange on an HTTP/2 stream.
 type h2Down struct{ h2Stream }
 
-// request puts the head that has come into the terms of all versions.
-func (d *h2Down) request(r *request, a *arena) {
+// request puts the head that has come into the terms of all versions. The reply
+// is for what is not served.
+func (d *h2Down) request(r *request, a *arena) *decide.Reply {
 	q := d.s.Head()
+	if q.TooLarge {
+		return &headTooLarge
+	}
 	r.method, r.scheme, r.authority, r.path = q.Method, q.Scheme, q.Authority, q.Path
 	fromH2(&r.Header, q.Fields, a, func(f h2.Field) bool {
 		switch f.Name {
@@ -68,11 +73,17 @@ func (d *h2Down) request(r *request, a *arena) {
 	})
 	r.expect = r.Has("expect")
 	r.hasBody = !errors.Is(d.s.ReadErr(), io.EOF) || len(d.s.Peek()) > 0 || len(d.s.Trailers()) > 0
-	if q.Protocol == "websocket" {
+	switch {
+	case q.Protocol == "websocket":
 		// The same request as over HTTP/1, for policies and routes (RFC 8441 5).
 		r.method, r.upgrade, r.hasBody = "GET", q.Protocol, false
 		r.Add("upgrade", q.Protocol)
+	case q.Method == "CONNECT":
+		return &connectRefused
+	case q.Authority != "" && !h1.ValidHost(q.Authority):
+		return &badHead
 	}
+	return nil
 }
 
 // parseLength reads a Content-Length that HTTP/2 has checked already.

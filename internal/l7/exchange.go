@@ -50,6 +50,9 @@ type exchange struct {
 	tryDeadline time.Time // of the attempt; zero: none
 	tried       []*mesh.Endpoint
 	attempts    int
+	interims    int       // 1xx responses of this attempt
+	progressed  time.Time // when the observer last heard of it
+	unobserved  bool      // a copy, of which nobody hears
 	replay      replay
 	mirrors     mirrors
 	sent        grpcCounter // messages downstream
@@ -92,7 +95,7 @@ func (e *exchange) reset() {
 	e.deadline, e.tryDeadline = time.Time{}, time.Time{}
 	clear(e.tried)
 	e.tried = e.tried[:0]
-	e.attempts = 0
+	e.attempts, e.unobserved = 0, false
 	e.replay.release()
 	e.mirrors.reset()
 	e.sent, e.received = grpcCounter{}, grpcCounter{}
@@ -112,9 +115,6 @@ func (e *exchange) serveH1() bool {
 	e.flow.Protocol = "HTTP/1.1"
 	if d.req.Minor == 0 {
 		e.flow.Protocol = "HTTP/1.0"
-	}
-	if e.req.authority == "" { // HTTP/1.0 alone may leave it out
-		e.req.authority = e.in.Target
 	}
 	e.run()
 	return d.reusable(e.t.Batch())
@@ -166,7 +166,11 @@ func (e *exchange) run() {
 // begin opens the record.
 func (e *exchange) begin() {
 	f, r := &e.flow, &e.req
+	if r.authority == "" { // HTTP/1.0 and HTTP/2 may leave it out
+		r.authority = e.in.Target
+	}
 	f.Kind, f.Start = flow.HTTP, time.Now()
+	e.progressed = f.Start
 	if isGRPC(r) {
 		f.Kind = flow.GRPC
 	}
@@ -185,6 +189,22 @@ func (e *exchange) begin() {
 	}
 	f.Trace.Extract(r.Fields)
 	f.Service, f.Port = e.in.Dest.Service(), e.in.Dest.Dialled.Port()
+}
+
+// progressEvery is how often the observer hears of an exchange that goes on.
+const progressEvery = 5 * time.Second
+
+// progress tells the observer how far a long exchange has come, if it is time.
+func (e *exchange) progress() {
+	now := time.Now()
+	if e.unobserved || now.Sub(e.progressed) < progressEvery {
+		return
+	}
+	e.progressed = now
+	f := &e.flow
+	f.Duration = now.Sub(f.Start)
+	f.RequestMessages, f.ResponseMessages = e.received.messages, e.sent.messages
+	e.fw.opts.Observer.Progress(f)
 }
 
 // end closes the record, and whatever a panic has left open.

@@ -67,6 +67,7 @@ func (e *exchange) startMirrors() {
 		}
 		copied := newExchange(e.fw, nil, e.in)
 		copied.down = &mirrorDown{body: m.body}
+		copied.unobserved = true
 		copied.server = e.server // for ports that take the client's version
 		copied.req.cloneFrom(&e.req)
 		copied.snap, copied.verdict = e.snap, decide.Verdict{Port: port}
@@ -98,6 +99,7 @@ func (m *mirrorRun) Run(t *task.Task) {
 			e.finishAttempt(false)
 		}
 	}()
+
 	e.deadline = time.Now().Add(mirrorTimeout)
 	e.forward()
 }

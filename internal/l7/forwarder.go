@@ -34,6 +34,9 @@ type Options struct {
 	// TrustedHop reports whether what a peer has appended to x-forwarded-for is
 	// believed, for the policy field remoteIpBlocks. Nil: nobody's.
 	TrustedHop func(identity.ID) bool
+	// Budget bounds how far the windows of HTTP/2 streams inside tunnels grow
+	// beyond their beginnings. Nil: 64 MiB.
+	Budget *h2.Budget
 	// Identity returns our own SPIFFE URI, for x-forwarded-client-cert.
 	Identity func() string
 }
@@ -63,15 +66,17 @@ type downConn interface {
 	endIfIdle(b *task.Batch, then int64)
 }
 
-// windowBudget bounds how far the windows of HTTP/2 streams inside tunnels grow
-// beyond their beginnings, in bytes.
+// windowBudget is the default budget, in bytes.
 const windowBudget = 64 << 20
 
 // New returns a Forwarder.
 func New(o Options) *Forwarder {
 	fw := &Forwarder{
 		opts: o, sched: o.Scheduler, limits: o.Limits.withDefaults(),
-		conns: make(map[downConn]struct{}), budget: h2.NewBudget(windowBudget),
+		conns: make(map[downConn]struct{}), budget: o.Budget,
+	}
+	if fw.budget == nil {
+		fw.budget = h2.NewBudget(windowBudget)
 	}
 	fw.h2 = h2Pool{fw: fw, to: make(map[upstream.Key]*h2Endpoint)}
 	fw.idle = upstream.NewIdle(o.Scheduler, max(fw.limits.IdleTimeout, 0), fw.limits.IdlePerEndpoint, closeIdle)

@@ -35,26 +35,28 @@ func TestBodies(t *testing.T) {
 			"PUT / host=e len=-1 te=[chunked] err=<nil> " + big},
 	}
 	inBothModes(t, func(t *testing.T, mode task.Mode) {
-		r := newRig(t, mode, httpApp(echoApp))
-		r.limit = 5000 // the bodies do not fit
-		c := r.connect()
-		in := bufio.NewReader(c)
-		for _, tt := range tests {
-			go func() { _, _ = c.Write([]byte(tt.request)) }()
-			res, err := http.ReadResponse(in, nil)
-			if err != nil {
-				t.Fatalf("%s: %v", tt.name, err)
+		for _, limit := range []int{5000, 1 << 20} { // the bodies do not fit, or they do
+			r := newRig(t, mode, httpApp(echoApp))
+			r.limit = limit
+			c := r.connect()
+			in := bufio.NewReader(c)
+			for _, tt := range tests {
+				go func() { _, _ = c.Write([]byte(tt.request)) }()
+				res, err := http.ReadResponse(in, nil)
+				if err != nil {
+					t.Fatalf("%s: %v", tt.name, err)
+				}
+				body, err := io.ReadAll(res.Body)
+				if string(body) != tt.want || err != nil {
+					t.Errorf("%s: %d bytes %.80q, %v", tt.name, len(body), body, err)
+				}
+				if tt.name == "chunked" && (res.Trailer.Get("X-Sum") != "5" || res.Trailer.Get("X-Trailer") != "yes") {
+					t.Errorf("trailers %v", res.Trailer)
+				}
 			}
-			body, err := io.ReadAll(res.Body)
-			if string(body) != tt.want || err != nil {
-				t.Errorf("%s: %d bytes %.80q, %v", tt.name, len(body), body, err)
+			if n := r.dialled("10.0.0.1:8080"); n != 1 {
+				t.Errorf("%d connections", n)
 			}
-			if tt.name == "chunked" && (res.Trailer.Get("X-Sum") != "5" || res.Trailer.Get("X-Trailer") != "yes") {
-				t.Errorf("trailers %v", res.Trailer)
-			}
-		}
-		if n := r.dialled("10.0.0.1:8080"); n != 1 {
-			t.Errorf("%d connections", n)
 		}
 	})
 }

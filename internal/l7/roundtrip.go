@@ -29,6 +29,7 @@ func (e *exchange) forward() {
 // has gone downstream; after that the exchange is over either way.
 func (e *exchange) attempt() *failure {
 	e.attempts++
+	e.interims = 0
 	if f := e.connect(); f != nil {
 		return f
 	}
@@ -88,6 +89,7 @@ func (e *exchange) pump() *failure {
 		if err := e.t.Park(); err != nil {
 			return e.timeout(err)
 		}
+		e.progress()
 	}
 }
 
@@ -210,6 +212,11 @@ func (e *exchange) finishResponse(b *task.Batch) (bool, *failure) {
 	return done, nil
 }
 
+// maxInterims bounds the interim responses to one request: each is passed on.
+const maxInterims = 100
+
+var errTooManyInterims = errors.New("the endpoint sends interim responses without end")
+
 // pumpHead reads heads until the final one, and passes them on.
 func (e *exchange) pumpHead(b *task.Batch) (bool, *failure) {
 	for {
@@ -223,11 +230,14 @@ func (e *exchange) pumpHead(b *task.Batch) (bool, *failure) {
 		if !e.res.interim() {
 			break
 		}
+		if e.interims++; e.interims > maxInterims {
+			return false, &failure{reply: &upstreamInvalid, err: errTooManyInterims}
+		}
 		if err := e.down.interim(b, &e.res); err != nil {
 			return false, e.clientGone(err)
 		}
 	}
-	e.flow.UpstreamTime = time.Since(e.flow.Start)
+	e.flow.UpstreamTime, e.flow.Details = time.Since(e.flow.Start), "via_upstream"
 	if e.wantsRetry(e.res.status) {
 		return false, &failure{reply: &tooLate, code: e.res.status}
 	}

@@ -64,12 +64,11 @@ func (e *exchange) Run(t *task.Task) {
 	e.down = &e.h2down
 	e.h2down.ended = false
 	e.flow.Protocol = "HTTP/2"
-	if s.Head().TooLarge {
-		e.refuse(&headTooLarge)
-		return
+	if reply := e.h2down.request(&e.req, &e.arena); reply != nil {
+		e.refuse(reply)
+	} else {
+		e.run()
 	}
-	e.h2down.request(&e.req, &e.arena)
-	e.run()
 	e.server.lastUsed.Store(time.Now().UnixNano())
 }
 

@@ -19,6 +19,7 @@ type h2Up struct {
 	// wants answered.
 	upgraded bool
 	key      string
+	answered bool // a head has come
 }
 
 // prepare makes the head to be sent. r is left as it is, for the next attempt.
@@ -49,6 +50,7 @@ func (u *h2Up) responseHead(_ *task.Batch, req *request, res *response) (bool, e
 	if q == nil {
 		return false, truncated(ended)
 	}
+	u.answered = true
 	res.reset()
 	res.status = q.Status
 	fromH2(&res.Header, q.Fields, u.arena, func(f h2.Field) bool {
@@ -83,8 +85,9 @@ func (u *h2Up) switchProtocols(res *response) {
 	}
 }
 
-// stale is of no meaning: HTTP/2 says which requests were not processed.
-func (u *h2Up) stale() bool { return false }
+// stale reports whether the whole connection has broken: of a single stream
+// HTTP/2 says whether it was processed.
+func (u *h2Up) stale() bool { return !u.answered && u.s.ID() > 1 && u.s.Conn().Err() != nil }
 
 func (u *h2Up) release(b *task.Batch, whole bool) {
 	if !whole {

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math/rand/v2"
+	"time"
 
 	"github.com/waypoint-mesh/waypoint/internal/flow"
 	"github.com/waypoint-mesh/waypoint/internal/h2"
@@ -15,13 +16,17 @@ import (
 // relay joins the two sides of an exchange that was upgraded, whose 101 was
 // handed to downstream's writer, until both have ended.
 func (e *exchange) relay() {
-	e.t.SetDeadline(e.deadline)
+	e.t.SetDeadline(time.Time{}) // timeouts are for requests
 	err := e.flushAll()
 	if err == nil {
 		r := task.Relay{Down: e.down.raw(), Up: e.up.raw()}
+		r.Check = func() error {
+			e.flow.Received, e.flow.Sent = r.Received, r.Sent
+			e.progress()
+			return nil
+		}
 		err = r.Run(e.t)
-		e.flow.Received += r.Received
-		e.flow.Sent += r.Sent
+		e.flow.Received, e.flow.Sent = r.Received, r.Sent
 	}
 	var broken *task.RelayError
 	if err != nil {
