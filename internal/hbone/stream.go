@@ -58,12 +58,14 @@ func (s *Stream) Peek() []byte { return s.s.Peek() }
 // Discard implements task.Stream.
 func (s *Stream) Discard(b *task.Batch, n int) { s.s.Discard(b, n) }
 
-// ReadErr implements task.Stream. A reset with NO_ERROR or CANCEL counts as the
-// peer's end, io.EOF: that is how a ztunnel drops a stream whose application has
-// gone, and how it reads ours. ResetCode tells the difference.
+// ReadErr implements task.Stream. On a stream that we opened, a reset with NO_ERROR
+// or CANCEL counts as the peer's end, io.EOF: that is how a ztunnel drops a stream
+// whose application has gone, and how it reads ours. ResetCode tells the difference.
+// A client that resets with these has left, and nobody waits for what we send: if
+// it only ends its side, it says END_STREAM.
 func (s *Stream) ReadErr() error {
 	err := s.s.ReadErr()
-	if err == nil || errors.Is(err, io.EOF) {
+	if err == nil || errors.Is(err, io.EOF) || s.tunnel == nil {
 		return err
 	}
 	if e, ok := errors.AsType[*h2.StreamError](err); ok && e.Remote && !e.Unprocessed && (e.Code == h2.NoError || e.Code == h2.Cancel) {
