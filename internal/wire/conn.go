@@ -178,7 +178,7 @@ func (c *Conn) leave() {
 // settleLocked closes the descriptor once the connection is over and nobody is
 // inside.
 func (c *Conn) settleLocked() {
-	over := c.aborted || c.readDone && c.finSent
+	over := c.aborted || c.readDone && (c.finSent || c.err != nil)
 	if !over || c.inside > 0 || c.closed {
 		return
 	}

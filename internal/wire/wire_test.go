@@ -396,37 +396,28 @@ func TestPeerReset(t *testing.T) {
 }
 
 // What is queued for a peer that does not read is bounded, and it is cut after
-// the write timeout.
+// the write timeout; both the writer and the receiver are told.
 func TestStalledPeer(t *testing.T) {
 	c, _ := overTLS(t, Options{WriteTimeout: 300 * time.Millisecond})
 	r := serve(t, c)
-	chunk := payload(100 << 10)
-	wake := make(signal, 1)
-	c.SetWaker(wake)
-	full := false
-	for total := 0; !full; {
-		c.sched.Turn(func(b *task.Batch) {
-			n, err := c.Write(b, chunk)
-			if err != nil {
-				t.Fatal(err)
+	wrote := make(chan error, 1)
+	go func() { wrote <- writeAll(t, c, payload(64<<20)) }()
+	var err error
+	for most, done := 0, false; !done; {
+		select {
+		case err = <-wrote:
+			done = true
+		case <-time.After(time.Millisecond):
+			if most = max(most, waiting(c)); most > highWater+4<<10 {
+				t.Fatalf("%d bytes wait, more than the bound", most)
 			}
-			total += n
-			full = n < len(chunk)
-		})
-		if queued := waiting(c); queued > highWater+4<<10 {
-			t.Fatalf("%d bytes wait, more than the bound", queued)
 		}
-		if total > 64<<20 {
-			t.Fatal("Write never refused anything")
-		}
+	}
+	if !errors.Is(err, ErrWriteTimeout) {
+		t.Errorf("the writer got %v, want ErrWriteTimeout", err)
 	}
 	if err := r.closed(t); !errors.Is(err, ErrWriteTimeout) {
-		t.Errorf("got %v, want ErrWriteTimeout", err)
-	}
-	select {
-	case <-wake:
-	case <-time.After(patience):
-		t.Error("the writer was not told")
+		t.Errorf("the receiver got %v, want ErrWriteTimeout", err)
 	}
 }
 
@@ -455,6 +446,40 @@ func TestReceiverFails(t *testing.T) {
 	if err := r.closed(t); err != bad {
 		t.Errorf("the receiver's end is %v", err)
 	}
+}
+
+// A connection whose both sides are over is closed without an abort, whether our
+// side ended in order or broke.
+func TestClosesItself(t *testing.T) {
+	gone := func(c *Conn) bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.closed
+	}
+	t.Run("in order", func(t *testing.T) {
+		c, peer := overTCP(t, Options{})
+		r := serve(t, c)
+		peer.CloseWrite()
+		r.closed(t)
+		if gone(c) {
+			t.Error("closed while our side is open")
+		}
+		closeWrite(t, c)
+		for !gone(c) {
+			<-time.After(time.Millisecond)
+		}
+	})
+	t.Run("broken", func(t *testing.T) {
+		c, peer := overTCP(t, Options{})
+		r := serve(t, c)
+		peer.SetLinger(0)
+		peer.Close()
+		r.closed(t)
+		for !gone(c) {
+			<-time.After(time.Millisecond)
+			c.sched.Turn(func(b *task.Batch) { c.Write(b, []byte("x")) })
+		}
+	})
 }
 
 func TestHandshakeTimeout(t *testing.T) {

@@ -142,6 +142,7 @@ func (c *Conn) failLocked(err error) task.Waker {
 		c.err = fmt.Errorf("writing to %s: %w", c.RemoteAddr(), err)
 	}
 	c.dropQueueLocked()
+	c.settleLocked()
 	return c.waker
 }
 
