@@ -168,9 +168,19 @@ func (d *h1Down) broken() error {
 	return nil
 }
 
+// abort breaks the response off. What was received before is delivered where the
+// framing shows that it is not all; where it does not, only a reset does.
 func (d *h1Down) abort(b *task.Batch, _ error) {
 	d.close = true
+	if d.kind() == h1.FixedBody || d.kind() == h1.ChunkedBody {
+		if done, err := d.flush(b); done && err == nil {
+			return // the connection is closed with this exchange
+		}
+	}
 	d.stream.Abort(b, h2.InternalError) // which unlike CANCEL a ztunnel takes for an error
 }
+
+// kind is how the response is framed.
+func (d *h1Down) kind() h1.BodyKind { return d.h1Writer.kind }
 
 func (d *h1Down) raw() task.Stream { return d.stream }
