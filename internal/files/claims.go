@@ -30,55 +30,42 @@ func compareClaims(a, b claim) int {
 
 // claims decides from which document each object is taken.
 type claims struct {
-	of    map[translate.Key][]claim // best first
-	files map[*manifest]map[translate.Key]claim
-	// contested are the objects that several files have.
+	of map[translate.Key][]claim // best first, one for each file
+	// contested are the objects that several files have, repeated those that a
+	// file has in several documents.
 	contested map[translate.Key]struct{}
-	repeated  map[*manifest][]Problem // documents for an object that the same file has before
+	repeated  map[place][]*object // all but the first
+}
+
+// place is an object in a file.
+type place struct {
+	file *manifest
+	key  translate.Key
 }
 
 func newClaims() *claims {
 	return &claims{
 		of:        make(map[translate.Key][]claim),
-		files:     make(map[*manifest]map[translate.Key]claim),
 		contested: make(map[translate.Key]struct{}),
-		repeated:  make(map[*manifest][]Problem),
+		repeated:  make(map[place][]*object),
 	}
 }
 
-// update takes in what a file has now, and adds the objects for which that makes
-// a difference to touched.
-func (c *claims) update(m *manifest, touched map[translate.Key]struct{}) {
-	before, now := c.files[m], c.collect(m)
-	for key, was := range before {
-		if is, ok := now[key]; !ok || is != was {
-			c.of[key] = slices.DeleteFunc(c.of[key], func(other claim) bool { return other.file == m })
-			touched[key] = struct{}{}
-		}
+// update takes in what a file has now of the objects that it touched. Of several
+// documents for one object the first counts.
+func (c *claims) update(m *manifest) {
+	first := make(map[translate.Key]claim, len(m.touched))
+	for key := range m.touched {
+		delete(c.repeated, place{m, key})
 	}
-	for key, is := range now {
-		if was, ok := before[key]; !ok || is != was {
-			at, _ := slices.BinarySearchFunc(c.of[key], is, compareClaims)
-			c.of[key] = slices.Insert(c.of[key], at, is)
-			touched[key] = struct{}{}
-		}
-	}
-	if c.files[m] = now; len(now) == 0 {
-		delete(c.files, m)
-	}
-}
-
-// collect lists the claims of a file; of two documents for one object the first
-// counts.
-func (c *claims) collect(m *manifest) map[translate.Key]claim {
-	delete(c.repeated, m)
-	now := make(map[translate.Key]claim, len(c.files[m]))
 	enter := func(o *object, missing bool) {
-		first, ok := now[o.key]
-		if !ok {
-			now[o.key] = claim{m, o, missing}
+		if _, touched := m.touched[o.key]; !touched {
+			return
+		}
+		if _, ok := first[o.key]; !ok {
+			first[o.key] = claim{m, o, missing}
 		} else if !missing {
-			c.repeated[m] = append(c.repeated[m], duplicate(claim{m, o, false}, first))
+			c.repeated[place{m, o.key}] = append(c.repeated[place{m, o.key}], o)
 		}
 	}
 	for _, d := range m.docs {
@@ -89,7 +76,13 @@ func (c *claims) collect(m *manifest) map[translate.Key]claim {
 	for _, o := range m.missing {
 		enter(o, true)
 	}
-	return now
+	for key := range m.touched {
+		c.of[key] = slices.DeleteFunc(c.of[key], func(other claim) bool { return other.file == m })
+		if is, ok := first[key]; ok {
+			at, _ := slices.BinarySearchFunc(c.of[key], is, compareClaims)
+			c.of[key] = slices.Insert(c.of[key], at, is)
+		}
+	}
 }
 
 // decide says where an object is taken from; false: nobody has it.
@@ -110,8 +103,11 @@ func (c *claims) decide(key translate.Key) (winner claim, ok bool) {
 // duplicates lists the documents that do not count because another one has the
 // same object.
 func (c *claims) duplicates() (problems []Problem) {
-	for _, repeated := range c.repeated {
-		problems = append(problems, repeated...)
+	for at, repeated := range c.repeated {
+		i := slices.IndexFunc(c.of[at.key], func(own claim) bool { return own.file == at.file })
+		for _, o := range repeated {
+			problems = append(problems, duplicate(claim{file: at.file, object: o}, c.of[at.key][i]))
+		}
 	}
 	for key := range c.contested {
 		list := c.of[key]

@@ -12,20 +12,36 @@ import (
 	"github.com/waypoint-mesh/waypoint/internal/translate"
 )
 
-// decoder decodes the documents of one file.
+// decoder decodes documents of one file, and remembers what it can use again.
 type decoder struct {
-	// items are the objects of lists that the file had before, by their JSON, so
-	// that those that stay as they are are the same.
-	items map[string]*object
+	docs  map[string]*document // by text
+	items map[string]*object   // of lists, by JSON: those that stay as they are are the same
+	// decoded counts the documents that were not remembered.
+	decoded int
+}
+
+func newDecoder(known []*document) *decoder {
+	d := &decoder{docs: make(map[string]*document, len(known)), items: make(map[string]*object)}
+	for _, doc := range known {
+		d.docs[doc.text] = doc
+		for _, o := range doc.objects {
+			if o.item != "" {
+				d.items[o.item] = o
+			}
+		}
+	}
+	return d
 }
 
 // decode reads one document: an object, or a list of them.
 func (d *decoder) decode(c chunk) *document {
-	doc := &document{chunk: c}
-	if !strings.Contains(c.text, "List") {
-		doc.add(c.text)
+	if doc := d.docs[c.text]; doc != nil {
+		delete(d.docs, c.text) // the same text a second time is another document
+		doc.chunk = c
 		return doc
 	}
+	d.decoded++
+	doc := &document{chunk: c}
 	items, isList, err := listItems(c.text)
 	switch {
 	case err != nil:
@@ -49,6 +65,9 @@ func (d *decoder) decode(c chunk) *document {
 // listItems returns the items of a list, each as JSON. Any kind that ends in
 // "List" is one.
 func listItems(text string) (items []json.RawMessage, isList bool, err error) {
+	if !strings.Contains(text, "List") { // spares parsing all others twice
+		return nil, false, nil
+	}
 	js := []byte(text)
 	if !json.Valid(js) { // JSON is YAML too, but read ten times as fast without it
 		if js, err = yaml.YAMLToJSONStrict(js); err != nil {

@@ -24,7 +24,7 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		for _, c := range chunks {
-			d := (&decoder{}).decode(c)
+			d := newDecoder(nil).decode(c)
 			if len(d.objects) == 0 && len(d.ignored) == 0 && d.broken == nil && !strings.Contains(c.text, "List") {
 				t.Fatalf("%q is lost", c.text)
 			}

@@ -2,6 +2,7 @@ package files
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"time"
@@ -96,9 +97,10 @@ func (i *inventory) take(m *manifest, next time.Time) {
 	if !next.IsZero() && (i.again.IsZero() || next.Before(i.again)) {
 		i.again = next
 	}
-	if m.changed {
-		m.changed = false
-		i.claims.update(m, i.touched)
+	if len(m.touched) > 0 {
+		i.claims.update(m)
+		maps.Copy(i.touched, m.touched)
+		m.touched = nil
 	}
 }
 
@@ -125,7 +127,7 @@ func (i *inventory) problems() []Problem {
 func (i *inventory) ignored() (problems []Problem) {
 	places := make(map[string][]Problem)
 	for name, m := range i.manifests {
-		for _, d := range m.docs {
+		for _, d := range m.odd {
 			for _, kind := range d.ignored {
 				places[kind] = append(places[kind], Problem{File: name, Line: d.line, Warning: true})
 			}

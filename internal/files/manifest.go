@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -54,11 +55,14 @@ type manifest struct {
 	fault error     // why it could not be read as a whole; docs are older then
 
 	docs    []*document
-	decoded int // documents, in all
+	odd     []*document // those of docs that have something to be told of
+	decoded int         // documents, in all
 	// missing are objects that it had before, and that may be on their way or
 	// hidden in a broken document.
 	missing []*object
-	changed bool // docs or missing differ from when this was last unset
+	// touched are the objects for which docs or missing differ since the claims
+	// were told, see claims.update.
+	touched map[translate.Key]struct{}
 }
 
 // refresh reads the file if it may have changed. It returns when to look again
@@ -83,7 +87,7 @@ func (m *manifest) refresh(f found, now time.Time) (again time.Time) {
 func (m *manifest) vanish(now time.Time) (again time.Time) {
 	if !m.gone {
 		m.gone, m.since, m.fault = true, now, nil
-		m.replace(nil)
+		m.replace(0, len(m.docs), nil)
 	}
 	return m.settle(now)
 }
@@ -97,17 +101,13 @@ func (m *manifest) settle(now time.Time) (again time.Time) {
 	if until := m.since.Add(grace); now.Before(until) {
 		return until
 	}
-	m.missing, m.changed = nil, true
+	m.touch(m.missing)
+	m.missing = nil
 	return time.Time{}
 }
 
 func (m *manifest) broken() bool {
-	for _, d := range m.docs {
-		if d.broken != nil {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(m.odd, func(d *document) bool { return d.broken != nil })
 }
 
 // read takes the documents in. It reports false if the text ends in the middle
@@ -120,7 +120,7 @@ func (m *manifest) read(now time.Time) bool {
 		return false
 	}
 	m.cut = cut
-	if err == nil && content == "" && len(m.objects()) > 0 {
+	if err == nil && content == "" && !m.empty() {
 		err = errors.New("is empty: its objects stay until something is in it or it is removed")
 	}
 	var chunks []chunk
@@ -128,7 +128,7 @@ func (m *manifest) read(now time.Time) bool {
 		chunks, err = split(content, isJSON)
 	}
 	if m.fault = err; err == nil {
-		m.replace(m.decode(chunks))
+		m.decode(chunks)
 	} else {
 		m.stale = true // rights to read it may be granted without a trace
 	}
@@ -136,39 +136,47 @@ func (m *manifest) read(now time.Time) bool {
 }
 
 // decode makes documents of chunks; those whose text was there before are kept.
-func (m *manifest) decode(chunks []chunk) []*document {
-	known := make(map[string]*document, len(m.docs))
-	d := decoder{items: make(map[string]*object)}
-	for _, doc := range m.docs {
-		known[doc.text] = doc
-		for _, o := range doc.objects {
-			if o.item != "" {
-				d.items[o.item] = o
-			}
-		}
+// Most edits change a few in a row, so that only those have to be looked up.
+func (m *manifest) decode(chunks []chunk) {
+	same, end, newEnd := 0, len(m.docs), len(chunks)
+	for ; same < min(end, newEnd) && m.docs[same].text == chunks[same].text; same++ {
+		m.docs[same].chunk = chunks[same] // the old text is not to be held
 	}
-	docs := make([]*document, len(chunks))
-	for i, c := range chunks {
-		if doc := known[c.text]; doc != nil {
-			delete(known, c.text) // the same text a second time is another document
-			doc.chunk = c
-			docs[i] = doc
-		} else {
-			docs[i] = d.decode(c)
-			m.decoded++
-		}
+	for ; min(end, newEnd) > same && m.docs[end-1].text == chunks[newEnd-1].text; end, newEnd = end-1, newEnd-1 {
+		m.docs[end-1].chunk = chunks[newEnd-1]
 	}
-	return docs
+	known := slices.Clone(m.docs[same:end])
+	for _, o := range m.missing { // of a file that was gone for a moment
+		known = append(known, o.doc)
+	}
+	d := newDecoder(known)
+	docs := make([]*document, 0, newEnd-same)
+	for _, c := range chunks[same:newEnd] {
+		docs = append(docs, d.decode(c))
+	}
+	m.decoded += d.decoded
+	m.replace(same, end, docs)
 }
 
-// replace puts documents in the place of the present ones.
-func (m *manifest) replace(docs []*document) {
-	before := m.objects()
-	m.docs, m.missing, m.changed = docs, nil, true
-	have := make(map[translate.Key]bool, len(before))
-	for _, o := range m.objects() {
-		have[o.key] = true
+// replace puts documents in the place of those from start to end.
+func (m *manifest) replace(start, end int, docs []*document) {
+	before := m.missing
+	for _, d := range m.docs[start:end] {
+		before = append(before, d.objects...)
 	}
+	m.docs = slices.Concat(m.docs[:start], docs, m.docs[end:])
+	m.odd = nil
+	for _, d := range m.docs {
+		if d.broken != nil || len(d.ignored) > 0 {
+			m.odd = append(m.odd, d)
+		}
+	}
+	m.touch(before)
+	for _, d := range docs {
+		m.touch(d.objects)
+	}
+	have := m.having(before)
+	m.missing = nil
 	for _, o := range before {
 		if !have[o.key] {
 			m.missing = append(m.missing, o)
@@ -176,12 +184,34 @@ func (m *manifest) replace(docs []*document) {
 	}
 }
 
-// objects lists what is in the file, what is missing last.
-func (m *manifest) objects() (list []*object) {
-	for _, d := range m.docs {
-		list = append(list, d.objects...)
+func (m *manifest) touch(objects []*object) {
+	if m.touched == nil {
+		m.touched = make(map[translate.Key]struct{})
 	}
-	return append(list, m.missing...)
+	for _, o := range objects {
+		m.touched[o.key] = struct{}{}
+	}
+}
+
+// having tells which of some objects are in the documents.
+func (m *manifest) having(objects []*object) map[translate.Key]bool {
+	have := make(map[translate.Key]bool, len(objects))
+	for _, o := range objects {
+		have[o.key] = false
+	}
+	for _, d := range m.docs {
+		for _, o := range d.objects {
+			if _, asked := have[o.key]; asked {
+				have[o.key] = true
+			}
+		}
+	}
+	return have
+}
+
+// empty reports whether nothing is or was in the file.
+func (m *manifest) empty() bool {
+	return len(m.missing) == 0 && !slices.ContainsFunc(m.docs, func(d *document) bool { return len(d.objects) > 0 })
 }
 
 // sameState reports whether nothing shows that a file changed.

@@ -83,7 +83,7 @@ func (m *manifest) problems() (list []Problem) {
 	if m.fault != nil {
 		list = append(list, Problem{File: m.name, Fault: m.fault.Error(), Cure: m.kept()})
 	}
-	for _, d := range m.docs {
+	for _, d := range m.odd {
 		if d.broken != nil {
 			line, fault := d.faultLine()
 			list = append(list, Problem{File: m.name, Line: line, Fault: fault, Cure: m.kept()})

@@ -312,6 +312,13 @@ func TestOnlyChangedDocumentsAreDecoded(t *testing.T) {
 	if n := f.Stats().Decoded - before; n != 2 { // the first document has the comment
 		t.Errorf("%d documents were decoded, want 2", n)
 	}
+	f.remove("m.yaml")
+	f.look()
+	f.write("m.yaml", "# a line more\n"+docs(list...))
+	f.look()
+	if n := f.Stats().Decoded - before; n != 2 {
+		t.Errorf("%d documents were decoded, want 2: the file was gone only for a moment", n)
+	}
 	fresh := 0
 	for key, s := range f.store.Load().Services {
 		if was[key] != s {
