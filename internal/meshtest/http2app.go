@@ -85,6 +85,7 @@ func EchoWebSocket(w http.ResponseWriter, r *http.Request) {
 		return // it has answered
 	}
 	defer ws.CloseNow()
+	ws.SetReadLimit(-1)
 	for {
 		kind, message, err := ws.Read(r.Context())
 		if err != nil {

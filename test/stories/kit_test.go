@@ -74,6 +74,7 @@ func (s *stage) converse(conn net.Conn) *conversation {
 	if err := conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
 		s.t.Fatal(err)
 	}
+	s.t.Cleanup(func() { conn.Close() })
 	return &conversation{Conn: conn, t: s.t, in: bufio.NewReader(conn)}
 }
 
@@ -194,8 +195,8 @@ func try(ctx context.Context, c *http.Client, method, url string, body io.Reader
 	return reply{resp, string(text)}, nil
 }
 
-// logged waits for n lines of the access log and returns them. A field is what
-// encoding/json makes of it.
+// logged waits for n lines of the access log and returns them. Numbers are as
+// they were written.
 func (s *stage) logged(n int) []map[string]any {
 	s.t.Helper()
 	var lines []string
@@ -208,7 +209,9 @@ func (s *stage) logged(n int) []map[string]any {
 	}
 	entries := make([]map[string]any, n)
 	for i, line := range lines {
-		if err := json.Unmarshal([]byte(line), &entries[i]); err != nil {
+		in := json.NewDecoder(strings.NewReader(line))
+		in.UseNumber()
+		if err := in.Decode(&entries[i]); err != nil {
 			s.t.Fatalf("%v in %s", err, line)
 		}
 	}
@@ -219,7 +222,7 @@ func (s *stage) logged(n int) []map[string]any {
 // anything.
 type logLine map[string]any
 
-// want compares, numbers as numbers.
+// in fails the story if a line of the access log says something else.
 func (want logLine) in(t *testing.T, line map[string]any) {
 	t.Helper()
 	for key, value := range want {

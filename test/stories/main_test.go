@@ -8,11 +8,18 @@
 package stories
 
 import (
+	"flag"
+	"os"
 	"testing"
 
 	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) {
+	flag.Parse()
+	// Stories wait more than they compute: a drain alone takes a second.
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		os.Exit(2)
+	}
 	goleak.VerifyTestMain(m)
 }
