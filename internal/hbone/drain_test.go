@@ -241,3 +241,32 @@ func TestResets(t *testing.T) {
 		t.Errorf("an aborted stream reads %v with code %v, want an error and INTERNAL_ERROR", err, code)
 	}
 }
+
+// A client that resets its stream has left: the server's side reads an error,
+// whatever the code, but after an END_STREAM the end stays an end.
+func TestClientResets(t *testing.T) {
+	ends := make(chan error, 1)
+	w := newWorld(t, options{}, serving(func(t *task.Task, s *Stream) error {
+		err := s.Accept(t.Batch())
+		if err == nil {
+			err = task.ReadMore(t, s, 0)
+		}
+		ends <- err
+		return err
+	}))
+	s, err := w.open("10.1.2.3:80")
+	must(t, err)
+	w.done(s)
+	if err := <-ends; err == nil || err == io.EOF {
+		t.Errorf("a reset reads %v, want an error", err)
+	}
+	s, err = w.open("10.1.2.3:80")
+	must(t, err)
+	w.turn(func(b *task.Batch) {
+		must(t, s.CloseWrite(b))
+		s.Done(b)
+	})
+	if err := <-ends; err != io.EOF {
+		t.Errorf("an end before a reset reads %v, want EOF", err)
+	}
+}
