@@ -15,6 +15,7 @@ func TestParseTarget(t *testing.T) {
 		"Reviews.Prod.SVC.cluster.local:80": "reviews.prod.svc.cluster.local:80",
 		"my_service:8080":                   "my_service:8080",
 		"1e100.net:443":                     "1e100.net:443",
+		"db.example.:5432":                  "db.example:5432",
 	} {
 		got, err := ParseTarget(in)
 		if err != nil || got.String() != want {
@@ -31,7 +32,7 @@ func TestParseTargetRefuses(t *testing.T) {
 		"", ":", ":80", "10.1.2.3", "10.1.2.3:", "10.1.2.3:0", "10.1.2.3:080", "10.1.2.3:+80", "10.1.2.3:65536",
 		"10.1.2.3:8x", "10.1.2.3 :80", "10.1.2:80", "010.1.2.3:80", "1.2.3.4.5:80", "2130706433:80",
 		"::1:80", "[::1]", "[::1:80", "::1]:80", "[10.1.2.3]:80", "[fe80::1%eth0]:80", "[]:80", "[x]:80", "[[::1]]:80",
-		"host", "host.:80", ".host:80", "a..b:80", "user@host:80", "host/:80", "ho\x00st:80", "höst:80", "*.x:80", "-:x",
+		"host", "host..:80", "10.1.2.3.:80", ".:80", ".host:80", "a..b:80", "user@host:80", "host/:80", "ho\x00st:80", "höst:80", "*.x:80", "-:x",
 		strings.Repeat("a", 64) + ".x:80", strings.Repeat("a.", 130) + "x:80",
 		"http://host:80",
 	} {

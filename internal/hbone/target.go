@@ -90,10 +90,11 @@ func parsePort(s string) (uint16, error) {
 	return uint16(n), nil
 }
 
-// parseHost returns the name in lower case. A last label of digits alone is
-// refused: resolvers take 1.2.3 and 010.0.0.1 for addresses, and not for the same
-// ones.
+// parseHost returns the name in lower case, without the dot that a fully qualified
+// one may end in. A last label of digits alone is refused: resolvers take 1.2.3 and
+// 010.0.0.1 for addresses, and not for the same ones.
 func parseHost(s string) (string, error) {
+	s = strings.TrimSuffix(s, ".")
 	if s == "" || len(s) > maxHost {
 		return "", errHost
 	}
