@@ -308,3 +308,34 @@ func (w *town) logLine(so func(map[string]any) bool) (found map[string]any) {
 	})
 	return found
 }
+
+// splitPairs takes "key: value|key: value" apart.
+func splitPairs(list string) map[string]string {
+	pairs := make(map[string]string)
+	for pair := range strings.SplitSeq(list, "|") {
+		key, value, _ := strings.Cut(pair, ": ")
+		pairs[key] = value
+	}
+	return pairs
+}
+
+// answerWithFields answers with the fields of the request that are an
+// application's.
+func answerWithFields(x *meshtest.Exchange) {
+	var sent []meshtest.Field
+	for _, f := range x.Header {
+		if name := strings.ToLower(f.Name); strings.HasPrefix(name, "x-header-") || name == "another" {
+			sent = append(sent, f)
+		}
+	}
+	x.Reply(200, "", sent...)
+}
+
+// replaceOnce is for manifests that are made of others.
+func replaceOnce(manifest, old, by string) string {
+	before, after, ok := strings.Cut(manifest, old)
+	if !ok {
+		panic("no " + old + " in " + manifest)
+	}
+	return before + by + after
+}
