@@ -2,6 +2,7 @@ package files
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -78,20 +79,24 @@ func New(o Options, store *mesh.Store) *Source {
 }
 
 // Load reads everything for the first time, chooses the gateway, and publishes
-// the first snapshot. It fails if the path cannot be read, or, with a
-// *[GatewayError], if it is not clear which gateway we are; whatever else is
-// wrong is among [Source.Problems].
+// the first snapshot. It fails if the path cannot be read, if it is not clear
+// which gateway we are (*[GatewayError]), or if that one is refused; whatever
+// else is wrong is among [Source.Problems].
 func (s *Source) Load() error {
 	if err := s.inventory.lookThrough(time.Now()); err != nil {
 		return err
 	}
 	gateway, err := s.chooseGateway()
 	if err != nil {
+		s.logNew(s.inventory.problems()) // it may be in what cannot be read
 		return err
 	}
 	s.start(gateway)
 	s.apply()
-	s.log.Info("configuration loaded", slog.String("path", s.options.Path), slog.String("gateway", gateway.Namespace+"/"+gateway.Name),
+	if s.store.Load().Gateway.Name == "" {
+		return fmt.Errorf("%s is refused: %s", gateway, s.refused[gateway.String()])
+	}
+	s.log.Info("configuration loaded", slog.String("path", s.options.Path), slog.String("gateway", name(gateway)),
 		slog.Int("files", s.stats.Files), slog.Int("objects", s.stats.Objects))
 	return nil
 }

@@ -187,6 +187,24 @@ func TestChooseGateway(t *testing.T) {
 	}
 }
 
+// TestRefusedGateway: a gateway that cannot be read is told of with the reason.
+func TestRefusedGateway(t *testing.T) {
+	tests := []struct{ name, was, is, want string }{
+		{"unknown field", "listeners:", "listener:", "spec.listener: unknown field"},
+		{"wrong value", "protocol: HBONE}", "protocol: HBONE, allowedRoutes: {namespaces: {from: Some}}}", "allowedRoutes.namespaces.from"},
+		{"not YAML", "listeners: [", "listeners: [[", "not YAML"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			root := tree(t, "a.yaml="+strings.Replace(gatewayText, tt.was, tt.is, 1))
+			err := New(Options{Path: root}, new(mesh.Store)).Load()
+			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "default/waypoint") {
+				t.Errorf("got %v, want an error that names default/waypoint and %q", err, tt.want)
+			}
+		})
+	}
+}
+
 // TestSituations is what happens to a folder in practice. Each has one file with
 // services a and b at first.
 func TestSituations(t *testing.T) {

@@ -39,7 +39,7 @@ func Validate(o Options) (*Report, error) {
 	s.apply()
 	r := &Report{Path: o.Path, Files: s.stats.Files, Objects: s.stats.Objects, Problems: s.problems}
 	if gateway != (translate.Key{}) {
-		r.Gateway = gateway.Namespace + "/" + gateway.Name
+		r.Gateway = name(gateway)
 	}
 	r.Rejected = len(s.refused)
 	for _, p := range r.Problems {

@@ -17,7 +17,7 @@ func TestValidate(t *testing.T) {
 		{"rejected", docs(good, strings.Replace(svc("b", "10.0.0.2"), "ports", "prots", 1)), 1, 0, "error: "},
 		{"unknown kind", docs(good, "\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: x}\n"), 0, 1, "warning: "},
 		{"not YAML", docs(good, "a: [\n"), 1, 0, "not YAML"},
-		{"no gateway", svc("a", "10.0.0.1"), 0, 1, "no readable Gateway"},
+		{"no gateway", svc("a", "10.0.0.1"), 0, 1, "no Gateway of class"},
 		{"two gateways", docs(gatewayText, strings.Replace(gatewayText, "name: waypoint,", "name: other,", 1)), 0, 1, "choose one of default/other, default/waypoint"},
 	}
 	for _, tt := range tests {
