@@ -75,16 +75,13 @@ func built(parts ...Part) *Snapshot {
 func shown(p *Port) string {
 	var s []string
 	for _, ep := range p.Endpoints {
-		s = append(s, cmpOr(ep.Hostname+":"+fmt.Sprint(ep.Addr.Port()), ep.Addr.String(), ep.Hostname == ""))
+		if ep.Hostname != "" {
+			s = append(s, fmt.Sprintf("%s:%d", ep.Hostname, ep.Addr.Port()))
+		} else {
+			s = append(s, ep.Addr.String())
+		}
 	}
 	return strings.Join(s, " ")
-}
-
-func cmpOr(a, b string, second bool) string {
-	if second {
-		return b
-	}
-	return a
 }
 
 func TestJoinInAnyOrder(t *testing.T) {
@@ -250,7 +247,7 @@ func TestConflicts(t *testing.T) {
 				if len(snap.Conflicts) != 1 || snap.Conflicts[0].Object != "address 10.0.0.1" {
 					t.Errorf("conflicts: %v", snap.Conflicts)
 				}
-				b.Remove(snap.VIPs[netip.MustParseAddr("10.0.0.1")].spec())
+				b.Remove(Key{ServiceKind, snap.VIPs[netip.MustParseAddr("10.0.0.1")].Key})
 				if snap := b.Publish(); len(snap.VIPs) != 1 || len(snap.Conflicts) != 0 {
 					t.Errorf("after the winner left: %v, conflicts %v", snap.VIPs, snap.Conflicts)
 				}
@@ -258,8 +255,6 @@ func TestConflicts(t *testing.T) {
 		})
 	}
 }
-
-func (s *Service) spec() Key { return Key{ServiceKind, s.Key} }
 
 func TestWorkloadAddress(t *testing.T) {
 	gone, fresh := pod("a", "10.1.0.1"), pod("b", "10.1.0.1")

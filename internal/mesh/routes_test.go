@@ -2,7 +2,6 @@ package mesh
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -227,7 +226,8 @@ func TestPartKeys(t *testing.T) {
 			seen[key] = true
 		}
 	}
-	if !slices.Contains([]string{"TCPRoute a/b"}, routeTo("a", "b").with(func(r *RouteSpec) { r.Type = TCPRoute }).Object()) {
-		t.Error("a route is not named as its author names it")
+	tcp := routeTo("a", "b").with(func(r *RouteSpec) { r.Type = TCPRoute })
+	if got := tcp.Object(); got != "TCPRoute a/b" {
+		t.Errorf("a route is named %q, not as its author names it", got)
 	}
 }
