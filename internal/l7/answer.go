@@ -112,14 +112,14 @@ func (e *exchange) respondLocal(text string) {
 			done, err = e.down.finish(b, nil)
 		}
 		if err != nil {
-			e.clientGone(err)
+			e.clientGone()
 			return
 		}
 		if done {
 			return
 		}
 		if err := e.t.Park(); err != nil {
-			e.down.abort(e.t.Batch(), err)
+			e.down.abort(e.t.Batch())
 			return
 		}
 	}

@@ -14,7 +14,7 @@ import (
 func (e *exchange) connect() *failure {
 	ep, err := e.pick()
 	if err != nil {
-		return &failure{reply: &noEndpoint, err: err, final: true}
+		return &failure{reply: &noEndpoint, final: true}
 	}
 	e.endpoint = ep
 	e.tried = append(e.tried, ep)
@@ -76,7 +76,6 @@ func (e *exchange) useH1(c *h1Conn) {
 // dialFailure is an endpoint that could not be reached: nothing of the request
 // was sent.
 func (e *exchange) dialFailure(err error) *failure {
-	e.flow.UpstreamFailure = err.Error()
 	if errors.Is(err, task.ErrDeadline) {
 		return e.timeout(err)
 	}

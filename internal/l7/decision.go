@@ -70,7 +70,8 @@ func (e *exchange) recordVerdict() {
 		f.DryRun = append(f.DryRun, flow.DryRun(d))
 	}
 	if v.Rule != nil {
-		f.RouteName, f.RouteLabel = e.arena.join(v.Rule.Route, "/", v.Rule.Name), v.Rule.Label
+		_, name, _ := strings.Cut(v.Rule.Route, " ") // without the kind
+		f.RouteName, f.RouteLabel = e.arena.join(name, "/", v.Rule.Name), v.Rule.Label
 	}
 	if v.Port != nil {
 		f.Service, f.Port = v.Port.Service.Telemetry, v.Port.Number

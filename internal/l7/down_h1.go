@@ -170,7 +170,7 @@ func (d *h1Down) broken() error {
 
 // abort breaks the response off. What was received before is delivered where the
 // framing shows that it is not all; where it does not, only a reset does.
-func (d *h1Down) abort(b *task.Batch, _ error) {
+func (d *h1Down) abort(b *task.Batch) {
 	d.close = true
 	if d.kind() == h1.FixedBody || d.kind() == h1.ChunkedBody {
 		if done, err := d.flush(b); done && err == nil {

@@ -124,4 +124,4 @@ func (d *h2Down) broken() error {
 	return nil
 }
 
-func (d *h2Down) abort(b *task.Batch, _ error) { d.s.Abort(b, h2.InternalError) }
+func (d *h2Down) abort(b *task.Batch) { d.s.Abort(b, h2.InternalError) }

@@ -75,7 +75,8 @@ func newExchange(fw *Forwarder, t *task.Task, in *Inbound) *exchange {
 func (e *exchange) free() {
 	e.reset()
 	e.fw, e.t, e.in, e.server = nil, nil, nil, nil
-	e.h2down, e.h2up = h2Down{}, h2Up{fields: e.h2up.fields}
+	e.h2down = h2Down{}
+	e.h2up.reset()
 	e.h1down.reset(nil)
 	e.h1up.reset(nil)
 	exchanges.Put(e)
@@ -213,7 +214,7 @@ func (e *exchange) end() {
 		e.finishAttempt(false)
 	}
 	if !e.responded && e.down != nil {
-		e.down.abort(e.t.Batch(), errAbandoned)
+		e.down.abort(e.t.Batch())
 	}
 	e.t.SetDeadline(time.Time{})
 	f := &e.flow
@@ -221,5 +222,3 @@ func (e *exchange) end() {
 	f.RequestMessages, f.ResponseMessages = e.received.messages, e.sent.messages
 	e.fw.opts.Observer.Done(f)
 }
-
-var errAbandoned = errors.New("the exchange was abandoned")

@@ -2,7 +2,6 @@ package l7
 
 import (
 	"errors"
-	"io"
 
 	"github.com/waypoint-mesh/waypoint/internal/decide"
 	"github.com/waypoint-mesh/waypoint/internal/flow"
@@ -14,41 +13,32 @@ import (
 // failure is why an attempt has failed, and whether another may be made.
 type failure struct {
 	reply *decide.Reply // to the client, if this is the end; nil: there is nobody
-	err   error
+	err   error         // what went wrong on the endpoint's side, for the record
 	// unprocessed: nothing of the request has reached an application.
 	unprocessed bool
 	// stale: the connection had been used before and ended without a byte of a
 	// response.
 	stale bool
-	// code is the status that the endpoint answered with, if that is why.
-	code int
-	// timeout: the attempt took too long, not the exchange.
-	timeout bool
 	// final: another attempt would not help, or there is nobody to answer.
 	final bool
 }
 
-// errDownstream: the client has gone.
-var errDownstream = errors.New("the client has gone")
-
 // clientGone ends an exchange that nobody waits for any more.
-func (e *exchange) clientGone(err error) *failure {
+func (e *exchange) clientGone() *failure {
 	e.flow.Flags |= flow.DownstreamClosed
 	e.flow.Details = "downstream_remote_disconnect"
-	if !e.responded {
-		e.responded = true // there is nobody to answer
-	}
-	e.down.abort(e.t.Batch(), err)
-	return &failure{reply: nil, err: errDownstream, final: true}
+	e.responded = true // there is nobody to answer
+	e.down.abort(e.t.Batch())
+	return &failure{final: true}
 }
 
 // badBody is a request body that is malformed or broken off.
 func (e *exchange) badBody(err error) *failure {
 	var fault *h1.Error
 	if errors.As(err, &fault) || errors.Is(err, errBodyTooLong) || errors.Is(err, errBodyTooShort) {
-		return &failure{reply: &badBody, err: err, final: true}
+		return &failure{reply: &badBody, final: true}
 	}
-	return e.clientGone(err)
+	return e.clientGone()
 }
 
 // badResponseBody is a response body that downstream did not take: the client is
@@ -57,7 +47,7 @@ func (e *exchange) badResponseBody(err error) *failure {
 	if errors.Is(err, errBodyTooLong) || errors.Is(err, errBodyTooShort) {
 		return &failure{reply: &upstreamInvalid, err: err}
 	}
-	return e.clientGone(err)
+	return e.clientGone()
 }
 
 // timeout tells whose deadline has passed.
@@ -66,9 +56,9 @@ func (e *exchange) timeout(err error) *failure {
 	case !errors.Is(err, task.ErrDeadline):
 		return &failure{reply: &upstreamClosed, err: err, final: true}
 	case e.timeIsUp():
-		return &failure{reply: &tooLate, err: err, final: true}
+		return &failure{reply: &tooLate, final: true}
 	}
-	return &failure{reply: &attemptTooLate, err: err, timeout: true}
+	return &failure{reply: &attemptTooLate}
 }
 
 // upFailure is an endpoint that broke off, or sent what is not HTTP.
@@ -89,7 +79,15 @@ func (e *exchange) upFailure(err error) *failure {
 		if !stream.Remote {
 			f.reply = &upstreamInvalid
 		}
-	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 	}
 	return f
+}
+
+// recordFailure puts what ended the exchange on record.
+func (e *exchange) recordFailure(f *failure) {
+	e.flow.Flags |= f.reply.Flags
+	e.flow.Details = f.reply.Details
+	if f.err != nil {
+		e.flow.UpstreamFailure = f.err.Error()
+	}
 }

@@ -131,6 +131,6 @@ func (d *mirrorDown) respond(*task.Batch, *request, *response) error { return ni
 
 func (d *mirrorDown) broken() error { return nil }
 
-func (d *mirrorDown) abort(*task.Batch, error) {}
+func (d *mirrorDown) abort(*task.Batch) {}
 
 func (d *mirrorDown) raw() task.Stream { return nil } // a copy never asks for an upgrade

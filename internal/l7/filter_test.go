@@ -29,22 +29,47 @@ func TestFilters(t *testing.T) {
 		upstream []string // parts of the head that goes upstream; none: nothing does
 		answer   []string // parts of the response
 	}{
-		{"request headers", with(prefix, &route.HeaderModifier{Set: field("x-a", "new"), Add: field("x-b", "2"), Remove: []string{"x-c"}}),
-			"GET /old HTTP/1.1\r\nHost: e\r\nX-A: old\r\nX-B: 1\r\nX-C: 1\r\n\r\n", []string{"X-A: new\r\n", "X-B: 1\r\n", "x-b: 2\r\n", "!X-C"}, nil},
-		{"framing is not a filter's", with(prefix, &route.HeaderModifier{Set: field("content-length", "9"), Add: field("transfer-encoding", "x")}),
-			"GET /old HTTP/1.1\r\nHost: e\r\n\r\n", []string{"!ontent-", "!ransfer-"}, nil},
-		{"response headers", with(prefix, &route.HeaderModifier{Response: true, Set: field("x-app", "new"), Remove: []string{"server"}}),
-			"GET /old HTTP/1.1\r\nHost: e\r\n\r\n", []string{"GET /old HTTP/1.1"}, []string{"X-App: new\r\n", "!erver"}},
-		{"rewrite", with(prefix, &route.Rewrite{Hostname: "other", Path: &route.PathRewrite{Value: "/new"}}),
-			"GET /old/x?q=1 HTTP/1.1\r\nHost: e\r\n\r\n", []string{"GET /new/x?q=1 HTTP/1.1\r\nHost: other\r\n"}, nil},
-		{"redirect", with(prefix, &route.Redirect{Hostname: "other", Status: 301, Path: &route.PathRewrite{Full: true, Value: "/new"}}),
-			"GET /old/x?q=1 HTTP/1.1\r\nHost: e\r\n\r\n", nil, []string{"HTTP/1.1 301 Moved", "location: http://other/new?q=1\r\n", "Content-Length: 0\r\n"}},
-		{"CORS preflight", with(prefix, &route.CORS{AllowOrigins: []string{"https://a"}, AllowMethods: []string{"PUT"}}),
+		{
+			"request headers", with(prefix, &route.HeaderModifier{Set: field("x-a", "new"), Add: field("x-b", "2"), Remove: []string{"x-c"}}),
+			"GET /old HTTP/1.1\r\nHost: e\r\nX-A: old\r\nX-B: 1\r\nX-C: 1\r\n\r\n",
+			[]string{"X-A: new\r\n", "X-B: 1\r\n", "x-b: 2\r\n", "!X-C"},
+			nil,
+		},
+		{
+			"framing is not a filter's", with(prefix, &route.HeaderModifier{Set: field("content-length", "9"), Add: field("transfer-encoding", "x")}),
+			"GET /old HTTP/1.1\r\nHost: e\r\n\r\n",
+			[]string{"!ontent-", "!ransfer-"},
+			nil,
+		},
+		{
+			"response headers", with(prefix, &route.HeaderModifier{Response: true, Set: field("x-app", "new"), Remove: []string{"server"}}),
+			"GET /old HTTP/1.1\r\nHost: e\r\n\r\n",
+			[]string{"GET /old HTTP/1.1"},
+			[]string{"X-App: new\r\n", "!erver"},
+		},
+		{
+			"rewrite", with(prefix, &route.Rewrite{Hostname: "other", Path: &route.PathRewrite{Value: "/new"}}),
+			"GET /old/x?q=1 HTTP/1.1\r\nHost: e\r\n\r\n",
+			[]string{"GET /new/x?q=1 HTTP/1.1\r\nHost: other\r\n"},
+			nil,
+		},
+		{
+			"redirect", with(prefix, &route.Redirect{Hostname: "other", Status: 301, Path: &route.PathRewrite{Full: true, Value: "/new"}}),
+			"GET /old/x?q=1 HTTP/1.1\r\nHost: e\r\n\r\n", nil,
+			[]string{"HTTP/1.1 301 Moved", "location: http://other/new?q=1\r\n", "Content-Length: 0\r\n"},
+		},
+		{
+			"CORS preflight", with(prefix, &route.CORS{AllowOrigins: []string{"https://a"}, AllowMethods: []string{"PUT"}}),
 			"OPTIONS /old HTTP/1.1\r\nHost: e\r\nOrigin: https://a\r\nAccess-Control-Request-Method: PUT\r\n\r\n",
-			nil, []string{"HTTP/1.1 200 OK", "access-control-allow-origin: https://a\r\n", "access-control-allow-methods: PUT\r\n"}},
-		{"CORS", with(prefix, &route.CORS{AllowOrigins: []string{"https://a"}, ExposeHeaders: []string{"x-app"}}),
-			"GET /old HTTP/1.1\r\nHost: e\r\nOrigin: https://a\r\n\r\n", []string{"Origin: https://a"},
-			[]string{"access-control-allow-origin: https://a\r\n", "access-control-expose-headers: x-app\r\n", "X-App: 1"}},
+			nil,
+			[]string{"HTTP/1.1 200 OK", "access-control-allow-origin: https://a\r\n", "access-control-allow-methods: PUT\r\n"},
+		},
+		{
+			"CORS", with(prefix, &route.CORS{AllowOrigins: []string{"https://a"}, ExposeHeaders: []string{"x-app"}}),
+			"GET /old HTTP/1.1\r\nHost: e\r\nOrigin: https://a\r\n\r\n",
+			[]string{"Origin: https://a"},
+			[]string{"access-control-allow-origin: https://a\r\n", "access-control-expose-headers: x-app\r\n", "X-App: 1"},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

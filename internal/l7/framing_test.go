@@ -27,12 +27,18 @@ func TestBodies(t *testing.T) {
 		{"length", "POST / HTTP/1.1\r\nHost: e\r\nContent-Length: 5\r\n\r\nhello", "POST / host=e len=5 te=[] err=<nil> hello"},
 		{"empty", "POST / HTTP/1.1\r\nHost: e\r\nContent-Length: 0\r\n\r\n", "POST / host=e len=0 te=[] err=<nil> "},
 		{"none", "DELETE / HTTP/1.1\r\nHost: e\r\n\r\n", "DELETE / host=e len=0 te=[] err=<nil> "},
-		{"chunked", "POST / HTTP/1.1\r\nHost: e\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n2;x\r\nlo\r\n0\r\nX-T: yes\r\n\r\n",
-			"POST / host=e len=-1 te=[chunked] err=<nil> hello"},
-		{"big", fmt.Sprintf("PUT / HTTP/1.1\r\nHost: e\r\nContent-Length: %d\r\n\r\n%s", len(big), big),
-			fmt.Sprintf("PUT / host=e len=%d te=[] err=<nil> %s", len(big), big)},
-		{"big chunk", fmt.Sprintf("PUT / HTTP/1.1\r\nHost: e\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", len(big), big),
-			"PUT / host=e len=-1 te=[chunked] err=<nil> " + big},
+		{
+			"chunked", "POST / HTTP/1.1\r\nHost: e\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n2;x\r\nlo\r\n0\r\nX-T: yes\r\n\r\n",
+			"POST / host=e len=-1 te=[chunked] err=<nil> hello",
+		},
+		{
+			"big", fmt.Sprintf("PUT / HTTP/1.1\r\nHost: e\r\nContent-Length: %d\r\n\r\n%s", len(big), big),
+			fmt.Sprintf("PUT / host=e len=%d te=[] err=<nil> %s", len(big), big),
+		},
+		{
+			"big chunk", fmt.Sprintf("PUT / HTTP/1.1\r\nHost: e\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", len(big), big),
+			"PUT / host=e len=-1 te=[chunked] err=<nil> " + big,
+		},
 	}
 	inBothModes(t, func(t *testing.T, mode task.Mode) {
 		for _, limit := range []int{5000, 1 << 20} { // the bodies do not fit, or they do
@@ -119,8 +125,10 @@ func TestResponsesWithoutBody(t *testing.T) {
 		{"GET", "HTTP/1.1 204 No Content\r\n\r\n", "HTTP/1.1 204 No Content\r\n\r\n"},
 		{"GET", "HTTP/1.1 304 Not Modified\r\nEtag: x\r\nContent-Length: 7\r\n\r\n", "HTTP/1.1 304 Not Modified\r\nEtag: x\r\nContent-Length: 7\r\n\r\n"},
 		{"GET", "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"},
-		{"GET", "HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
-			"HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"},
+		{
+			"GET", "HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+			"HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+		},
 	}
 	for _, tt := range tests {
 		r := newRig(t, task.Coroutines, scripted(nil, tt.answer))

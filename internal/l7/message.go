@@ -21,7 +21,7 @@ type request struct {
 }
 
 func (r *request) reset() {
-	r.Header.Reset()
+	resetHeader(&r.Header)
 	r.method, r.scheme, r.authority, r.path, r.upgrade = "", "", "", "", ""
 	r.length, r.hasBody, r.trailers, r.expect = -1, false, false, false
 }
@@ -37,8 +37,18 @@ type response struct {
 }
 
 func (r *response) reset() {
-	r.Header.Reset()
+	resetHeader(&r.Header)
 	r.status, r.reason, r.length, r.hasBody, r.local = 0, "", -1, false, false
+}
+
+// maxKeptFields is how many fields the memory of a pooled exchange is kept for.
+const maxKeptFields = 128
+
+func resetHeader(h *h1.Header) {
+	if cap(h.Fields) > maxKeptFields {
+		*h = h1.Header{}
+	}
+	h.Reset()
 }
 
 // interim reports whether another response follows.
@@ -56,7 +66,7 @@ type downstream interface {
 	broken() error
 	// abort ends the exchange in a way that the client cannot take for a
 	// complete response.
-	abort(b *task.Batch, cause error)
+	abort(b *task.Batch)
 	// raw is the stream below, for an exchange that was upgraded.
 	raw() task.Stream
 }

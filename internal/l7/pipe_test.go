@@ -239,6 +239,7 @@ func (c *pipeConn) SetDeadline(t time.Time) error {
 	c.deadline = t
 	return nil
 }
+
 func (c *pipeConn) SetReadDeadline(t time.Time) error {
 	err := c.SetDeadline(t)
 	c.Wake(nil)

@@ -68,7 +68,6 @@ func (e *exchange) openH2(ep *mesh.Endpoint) *failure {
 	case errors.Is(err, errTooManyWaiters):
 		return &failure{reply: &overflow, err: err, final: true}
 	case errors.Is(err, errNoExtendedConnect):
-		e.flow.UpstreamFailure = err.Error()
 		return &failure{reply: &noUpgrade, err: err, final: true}
 	case err != nil:
 		return e.dialFailure(err)

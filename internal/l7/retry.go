@@ -103,9 +103,10 @@ func (e *exchange) fail(f *failure) {
 	if e.attempts > 1 && !f.final {
 		e.flow.Flags |= flow.RetryLimit
 	}
-	if f.code != 0 || e.timeIsUp() { // the pause before the next attempt took too long
+	if e.timeIsUp() { // in the pause before another attempt
 		f.reply = &tooLate
 	}
+	e.recordFailure(f)
 	e.answer(f.reply)
 }
 
@@ -138,23 +139,18 @@ func (e *exchange) pause(f *failure) bool {
 	return e.sleep(d)
 }
 
-// sleep parks for d, unless the exchange's deadline comes first or the client
-// goes.
+// sleep parks for d. False: the client has gone, or there is no time left for
+// another attempt.
 func (e *exchange) sleep(d time.Duration) bool {
 	until := time.Now().Add(d)
 	if !e.deadline.IsZero() && until.After(e.deadline) {
-		e.flow.Flags |= flow.UpstreamTimeout
-		return false
+		until = e.deadline
 	}
 	e.t.SetDeadline(until)
-	defer e.t.SetDeadline(e.deadline)
-	for time.Now().Before(until) {
-		if e.t.Park() != nil {
-			break
-		}
+	for e.t.Park() == nil {
 		if e.down.broken() != nil {
 			return false
 		}
 	}
-	return true
+	return !e.timeIsUp()
 }

@@ -73,8 +73,10 @@ func (r *rig) addEndpoint(addr string, app func(*pipeConn)) {
 	r.apps[ap] = app
 	r.port.Endpoints = append(r.port.Endpoints, &mesh.Endpoint{
 		Addr: ap, Port: r.port, Load: new(mesh.Load),
-		Workload: &mesh.Workload{Name: "echo", Telemetry: &flow.Workload{Name: "echo"}, HBONE: true,
-			Identity: identity.ID{TrustDomain: "cluster.local", Namespace: "d", ServiceAccount: "echo"}},
+		Workload: &mesh.Workload{
+			Name: "echo", Telemetry: &flow.Workload{Name: "echo"}, HBONE: true,
+			Identity: identity.ID{TrustDomain: "cluster.local", Namespace: "d", ServiceAccount: "echo"},
+		},
 	})
 }
 
@@ -202,8 +204,10 @@ func forward(filters ...route.Filter) route.Rule {
 // deny has policy refuse what has the path.
 func (r *rig) deny(path string) {
 	r.t.Helper()
-	engine, err := authz.Compile([]authz.Policy{{Name: "no", Namespace: "d", Action: authz.Deny,
-		Rules: []authz.Rule{{To: []authz.Operation{{Paths: []string{path}}}}}}}, authz.Options{HTTP: true})
+	engine, err := authz.Compile([]authz.Policy{{
+		Name: "no", Namespace: "d", Action: authz.Deny,
+		Rules: []authz.Rule{{To: []authz.Operation{{Paths: []string{path}}}}},
+	}}, authz.Options{HTTP: true})
 	if err != nil {
 		r.t.Fatal(err)
 	}

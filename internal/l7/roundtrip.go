@@ -61,9 +61,8 @@ func (e *exchange) finishAttempt(whole bool) {
 // for complete what is not.
 func (e *exchange) breakOff(f *failure) {
 	if f.reply != nil {
-		e.flow.Flags |= f.reply.Flags
-		e.flow.Details = f.reply.Details
-		e.down.abort(e.t.Batch(), f.err)
+		e.recordFailure(f)
+		e.down.abort(e.t.Batch())
 	}
 	e.finishAttempt(false)
 }
@@ -74,7 +73,7 @@ func (e *exchange) pump() *failure {
 	for {
 		b := e.t.Batch()
 		if err := e.down.broken(); err != nil {
-			return e.clientGone(err)
+			return e.clientGone()
 		}
 		if f := e.pumpRequest(b); f != nil {
 			return f
@@ -84,7 +83,7 @@ func (e *exchange) pump() *failure {
 			return f
 		}
 		if err := e.flush(b); err != nil {
-			return e.clientGone(err)
+			return e.clientGone()
 		}
 		if err := e.t.Park(); err != nil {
 			return e.timeout(err)
@@ -234,12 +233,12 @@ func (e *exchange) pumpHead(b *task.Batch) (bool, *failure) {
 			return false, &failure{reply: &upstreamInvalid, err: errTooManyInterims}
 		}
 		if err := e.down.interim(b, &e.res); err != nil {
-			return false, e.clientGone(err)
+			return false, e.clientGone()
 		}
 	}
 	e.flow.UpstreamTime, e.flow.Details = time.Since(e.flow.Start), "via_upstream"
 	if e.wantsRetry(e.res.status) {
-		return false, &failure{reply: &tooLate, code: e.res.status}
+		return false, &failure{reply: &tooLate} // if time is up before the next attempt
 	}
 	e.replay.release()
 	e.filterResponse()
@@ -257,7 +256,7 @@ func (e *exchange) respond(b *task.Batch) *failure {
 		e.flow.GRPCStatus = v
 	}
 	if err := e.down.respond(b, &e.req, &e.res); err != nil {
-		return e.clientGone(err)
+		return e.clientGone()
 	}
 	return nil
 }

@@ -22,9 +22,18 @@ type h2Up struct {
 	answered bool // a head has come
 }
 
+func (u *h2Up) reset() {
+	fields := u.fields[:0]
+	if cap(fields) > maxKeptFields {
+		fields = nil
+	}
+	*u = h2Up{fields: fields}
+}
+
 // prepare makes the head to be sent. r is left as it is, for the next attempt.
 func (u *h2Up) prepare(r *request, a *arena) {
-	*u = h2Up{arena: a, fields: u.fields[:0]}
+	u.reset()
+	u.arena = a
 	for _, f := range r.Fields {
 		if r.upgrade != "" && (f.Name == "upgrade" || f.Name == "sec-websocket-key") {
 			continue // of the handshake that HTTP/2 does without

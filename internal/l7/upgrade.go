@@ -1,7 +1,7 @@
 package l7
 
 import (
-	"crypto/sha1" //nolint:gosec // RFC 6455 4.2.2 asks for it; nothing depends on its strength
+	"crypto/sha1"
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/waypoint-mesh/waypoint/internal/flow"
-	"github.com/waypoint-mesh/waypoint/internal/h2"
 	"github.com/waypoint-mesh/waypoint/internal/task"
 )
 
@@ -34,7 +33,7 @@ func (e *exchange) relay() {
 		if errors.As(err, &broken) && broken.Upstream {
 			e.flow.Flags = e.flow.Flags&^flow.DownstreamClosed | flow.UpstreamClosed
 		}
-		e.down.abort(e.t.Batch(), h2.InternalError)
+		e.down.abort(e.t.Batch())
 	}
 	e.finishAttempt(false)
 }
@@ -64,6 +63,6 @@ func websocketKey() string {
 // websocketAccept answers a Sec-WebSocket-Key (RFC 6455 4.2.2) for a client whose
 // endpoint speaks HTTP/2, where there is no such handshake (RFC 8441 5).
 func websocketAccept(key string) string {
-	sum := sha1.Sum([]byte(key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11")) //nolint:gosec // as above
+	sum := sha1.Sum([]byte(key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11")) //nolint:gosec // RFC 6455 asks for it; nothing depends on its strength
 	return base64.StdEncoding.EncodeToString(sum[:])
 }

@@ -40,7 +40,6 @@ type head struct {
 type hop struct {
 	host        string
 	hosts       int
-	lengths     int
 	codings     int // Transfer-Encoding fields
 	coding      string
 	upgrade     string
