@@ -25,6 +25,11 @@ help: ## this list
 build: ## bin/waypoint: static, without paths of this machine in it
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/waypoint ./cmd/waypoint
 
+.PHONY: demo
+demo: build ## watch a waypoint at work, on loopback addresses alone (DEMOFLAGS=--keep to play on, --output=json)
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/waypoint-demo ./cmd/waypoint-demo
+	bin/waypoint-demo $(DEMOFLAGS)
+
 .PHONY: test
 test: ## unit tests and whole-proxy stories, allocation assertions included (PACKAGES=./internal/h2/... for some)
 	$(GO) test $(TESTFLAGS) $(PACKAGES)

@@ -43,6 +43,7 @@ var arrows = []arrow{
 	{"meshtest", []string{anything}, "test kit: the whole mesh in one process"},
 	{"archtest", nil, "this test"},
 	{"cmd", []string{anything}, "wiring only"},
+	{"cmd/waypoint-demo", []string{anything}, "the demo: a mesh of the kit's parts around a real waypoint process"},
 	{"test", []string{anything}, "tests against real components"},
 	{"benchmarks", []string{anything}, "load tools"},
 }
@@ -81,7 +82,7 @@ var modules = []module{
 
 // free may import any module: kits and tools are linked into no product, and
 // cmd is held by what its binaries link.
-var free = []string{"meshtest", "test", "benchmarks"}
+var free = []string{"meshtest", "cmd/waypoint-demo", "test", "benchmarks"}
 
 // link says what a binary must not contain.
 type link struct {
