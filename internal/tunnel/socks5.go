@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/netip"
 	"strconv"
+
+	"github.com/waypoint-mesh/waypoint/internal/hbone"
 )
 
 // SOCKS version 5, RFC 1928: the parts that a client needs to say where it wants
@@ -27,6 +29,10 @@ const (
 const (
 	replyOK                 = 0
 	replyFailure            = 1
+	replyNotAllowed         = 2
+	replyHostUnreachable    = 4
+	replyConnectionRefused  = 5
+	replyTTLExpired         = 6
 	replyUnsupportedCommand = 7
 	replyUnsupportedAddress = 8
 )
@@ -125,4 +131,21 @@ func socksReply(code byte) []byte { return []byte{socksVersion, code, 0, addrIPv
 func writeSocksReply(c io.Writer, code byte) error {
 	_, err := c.Write(socksReply(code))
 	return err
+}
+
+// askSOCKS speaks SOCKS up to the request, which is answered once the stream is
+// open.
+func askSOCKS(conn net.Conn) (hbone.Target, error) {
+	text, err := readSocksRequest(conn)
+	if err != nil {
+		if refused, ok := errors.AsType[*socksError](err); ok {
+			err = errors.Join(err, writeSocksReply(conn, refused.code))
+		}
+		return hbone.Target{}, err
+	}
+	target, err := hbone.ParseTarget(text)
+	if err != nil {
+		return hbone.Target{}, errors.Join(err, writeSocksReply(conn, replyFailure))
+	}
+	return target, nil
 }

@@ -60,6 +60,8 @@ func TestSocksLeavesTheClientsBytes(t *testing.T) {
 
 func FuzzReadSocksRequest(f *testing.F) {
 	f.Add([]byte("\x05\x01\x00\x05\x01\x00\x03\x01a\x00\x50"))
+	f.Add([]byte("\x05\x02\x02\x00\x05\x01\x00\x01\x0a\x00\x00\x01\x1f\x90"))
+	f.Add([]byte("\x05\x01\x00\x05\x01\x00\x04\xfd\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x50"))
 	f.Fuzz(func(t *testing.T, p []byte) {
 		target, err := readSocksRequest(&script{Reader: bytes.NewReader(p)})
 		if (err == nil) == (target == "") {

@@ -94,7 +94,7 @@ func (c *Client) Addrs() []net.Addr {
 // Run serves until ctx ends; then it closes everything and waits.
 func (c *Client) Run(ctx context.Context) error {
 	for _, l := range c.listeners {
-		c.active.Go(func() { c.accept(l) })
+		c.active.Go(func() { c.accept(ctx, l) })
 	}
 	<-ctx.Done()
 	err := c.closeListeners()
@@ -103,105 +103,81 @@ func (c *Client) Run(ctx context.Context) error {
 	return err
 }
 
-func (c *Client) accept(l listener) {
+// maxPause is how long accepting rests at most after a failure.
+const maxPause = time.Second
+
+func (c *Client) accept(ctx context.Context, l listener) {
+	var pause time.Duration
 	for {
 		conn, err := l.AcceptTCP()
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
 		if err != nil {
-			c.o.Log.Warn("accepting a connection failed", "address", l.Addr(), "error", err)
+			pause = min(max(2*pause, 5*time.Millisecond), maxPause)
+			c.o.Log.Warn("accepting a connection failed (out of file descriptors?)", "address", l.Addr(), "error", err, "retry", pause)
+			select {
+			case <-ctx.Done():
+			case <-time.After(pause):
+			}
 			continue
 		}
-		c.active.Go(func() {
-			if err := c.carry(conn, l); err != nil {
-				c.o.Log.Warn("a connection was not carried", "from", conn.RemoteAddr(), "error", err)
-			}
-		})
+		pause = 0
+		c.active.Go(func() { c.serve(ctx, conn, l) })
 	}
 }
 
-// carry takes one connection to its end.
-func (c *Client) carry(tcp *net.TCPConn, l listener) error {
-	target, err := ask(tcp, l)
+// serve takes one connection to its end, and tells of one that was not carried
+// there.
+func (c *Client) serve(ctx context.Context, tcp *net.TCPConn, l listener) {
+	from := tcp.RemoteAddr()
+	target, err := ask(ctx, tcp, l)
 	if err != nil {
-		return errors.Join(err, tcp.Close())
+		tcp.Close()
+		c.o.Log.Warn("a connection did not say where to", "from", from, "error", err)
+		return
 	}
 	conn, err := wire.Plain(c.o.Scheduler, tcp, wire.Options{})
 	if err != nil {
-		return errors.Join(err, tcp.Close())
+		tcp.Close()
+		c.o.Log.Warn("a connection was not carried", "from", from, "target", target, "error", err)
+		return
 	}
 	local := wire.NewStream(conn)
 	r := &relay{c: c, local: local, target: target, socks: l.socks, ended: make(chan struct{})}
 	c.o.Scheduler.Turn(func(b *task.Batch) { c.o.Scheduler.Start(b, r) })
-	local.Serve()
+	c.active.Go(local.Serve) // which may outlast the relay: the program has to end its side too
 	<-r.ended
-	return r.err
+	c.tell(from, target, r.err)
+}
+
+// tell logs how a connection ended, if it is worth it: that a local program has
+// left is not.
+func (c *Client) tell(from net.Addr, target hbone.Target, err error) {
+	broken, relayed := errors.AsType[*task.RelayError](err)
+	switch {
+	case err == nil:
+	case relayed && !broken.Upstream:
+		c.o.Log.Debug("the local program has left", "from", from, "target", target, "error", err)
+	case relayed:
+		c.o.Log.Warn("a connection broke", "from", from, "target", target, "error", broken.Err)
+	default:
+		c.o.Log.Warn("a connection was not carried", "from", from, "target", target, "error", err)
+	}
 }
 
 // ask learns where a connection wants to go.
-func ask(tcp *net.TCPConn, l listener) (hbone.Target, error) {
+func ask(ctx context.Context, tcp *net.TCPConn, l listener) (hbone.Target, error) {
 	if err := tcp.SetDeadline(time.Now().Add(greetingTimeout)); err != nil {
 		return hbone.Target{}, err
 	}
+	stop := context.AfterFunc(ctx, func() { tcp.Close() })
 	target, err := l.target(tcp)
+	if !stop() {
+		return hbone.Target{}, errors.Join(err, ctx.Err())
+	}
 	if err != nil {
 		return hbone.Target{}, err
 	}
 	return target, tcp.SetDeadline(time.Time{})
-}
-
-// askSOCKS speaks SOCKS up to the request, which is answered once the stream is
-// open.
-func askSOCKS(conn net.Conn) (hbone.Target, error) {
-	text, err := readSocksRequest(conn)
-	if err != nil {
-		var se *socksError
-		if errors.As(err, &se) {
-			err = errors.Join(err, writeSocksReply(conn, se.code))
-		}
-		return hbone.Target{}, err
-	}
-	target, err := hbone.ParseTarget(text)
-	if err != nil {
-		return hbone.Target{}, errors.Join(err, writeSocksReply(conn, replyFailure))
-	}
-	return target, nil
-}
-
-// relay is the task of one connection.
-type relay struct {
-	c      *Client
-	local  task.Stream
-	target hbone.Target
-	socks  bool
-	ended  chan struct{}
-	err    error // valid once ended is closed
-}
-
-// Run opens the stream and copies both ways.
-func (r *relay) Run(t *task.Task) {
-	defer close(r.ended)
-	defer func() { r.local.Done(t.Batch()) }()
-	far, err := r.c.o.Tunnels.Open(t, r.c.o.Waypoint, r.target.String(), nil)
-	if err != nil {
-		r.err = fmt.Errorf("%s: %w", r.target, err)
-		r.reply(t, replyFailure)
-		return
-	}
-	defer func() { far.Done(t.Batch()) }()
-	r.reply(t, replyOK)
-	copied := task.Relay{Down: r.local, Up: far}
-	if err := copied.Run(t); err != nil {
-		r.err = fmt.Errorf("%s: %w", r.target, err)
-		r.local.Abort(t.Batch(), err)
-		far.Abort(t.Batch(), err)
-	}
-}
-
-// reply answers a SOCKS client. If it has left, copying finds out.
-func (r *relay) reply(t *task.Task, code byte) {
-	if r.socks {
-		_, _ = r.local.Write(t.Batch(), socksReply(code))
-	}
 }
