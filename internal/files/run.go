@@ -27,12 +27,7 @@ const (
 // Run follows the folder until ctx ends. Nothing that happens in the folder ends
 // it: what cannot be read keeps its earlier state.
 func (s *Source) Run(ctx context.Context) {
-	f := follower{
-		Source:  s,
-		every:   recheck,
-		parent:  filepath.Dir(filepath.Clean(s.options.Path)),
-		written: make(map[string]bool),
-	}
+	f := newFollower(s, recheck)
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
 		s.log.Warn("directories cannot be watched, so they are looked at every second: raise fs.inotify.max_user_instances", slog.Any("error", err))
@@ -60,6 +55,15 @@ type follower struct {
 	// anything else.
 	written map[string]bool
 	more    bool
+}
+
+func newFollower(s *Source, every time.Duration) *follower {
+	return &follower{
+		Source:  s,
+		every:   every,
+		parent:  filepath.Dir(filepath.Clean(s.options.Path)),
+		written: make(map[string]bool),
+	}
 }
 
 // loop looks at the folder at once (it may have changed since Load), then

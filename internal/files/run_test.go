@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fsnotify/fsnotify"
+
 	"github.com/waypoint-mesh/waypoint/internal/mesh"
 )
 
@@ -20,8 +22,17 @@ type running struct {
 }
 
 func run(t testing.TB, f *folder) *running {
+	return start(t, f, func(ctx context.Context) { f.Run(ctx) })
+}
+
+// follow is run without a watcher.
+func follow(t testing.TB, f *folder, every time.Duration, errs chan error) *running {
+	return start(t, f, func(ctx context.Context) { newFollower(f.Source, every).loop(ctx, nil, errs) })
+}
+
+func start(t testing.TB, f *folder, loop func(context.Context)) *running {
 	r := &running{f, make(chan struct{}, 1)}
-	cancelSubscription := f.store.Subscribe(func(_, _ *mesh.Snapshot) {
+	unsubscribe := f.store.Subscribe(func(_, _ *mesh.Snapshot) {
 		select {
 		case r.changed <- struct{}{}:
 		default:
@@ -29,8 +40,8 @@ func run(t testing.TB, f *folder) *running {
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
-	go func() { defer close(done); f.Run(ctx) }()
-	t.Cleanup(func() { cancel(); <-done; cancelSubscription() })
+	go func() { defer close(done); loop(ctx) }()
+	t.Cleanup(func() { cancel(); <-done; unsubscribe() })
 	return r
 }
 
@@ -99,6 +110,66 @@ func TestRunFollowsAReplacedFolder(t *testing.T) {
 	r.await("a:10.0.0.2")
 	put(t, above+"/v2/m.yaml", docs(gatewayText, svc("a", "10.0.0.3")))
 	r.await("a:10.0.0.3")
+}
+
+func TestRunFollowsKubelet(t *testing.T) {
+	f := kubelet(t, svc("a", "10.0.0.1"))
+	r := run(t, f)
+	for i := range 5 {
+		vip := fmt.Sprint("10.0.1.", i)
+		f.swap(i+2, svc("a", vip))
+		r.await("a:" + vip)
+	}
+}
+
+// TestLoopWithoutWatcher: where nothing can be watched, looking now and then
+// does, and so it does after events were lost.
+func TestLoopWithoutWatcher(t *testing.T) {
+	t.Run("every now and then", func(t *testing.T) {
+		r := follow(t, load(t), time.Millisecond, nil)
+		r.write("m.yaml", svc("a", "10.0.0.1"))
+		r.await("a:10.0.0.1")
+	})
+	t.Run("after lost events", func(t *testing.T) {
+		errs := make(chan error)
+		r := follow(t, load(t), time.Hour, errs)
+		errs <- fsnotify.ErrEventOverflow // the loop runs: its first look is over
+		r.write("m.yaml", svc("a", "10.0.0.1"))
+		errs <- fsnotify.ErrEventOverflow
+		r.await("a:10.0.0.1")
+	})
+}
+
+// TestNotes: what happens decides how much is looked at.
+func TestNotes(t *testing.T) {
+	f := load(t, "a.yaml="+svc("a", "10.0.0.1"))
+	tests := []struct {
+		name    string
+		event   fsnotify.Event
+		written bool // that file alone
+		more    bool // everything
+	}{
+		{"written", fsnotify.Event{Name: f.root + "/a.yaml", Op: fsnotify.Write}, true, false},
+		{"rights", fsnotify.Event{Name: f.root + "/a.yaml", Op: fsnotify.Chmod}, true, false},
+		{"replaced", fsnotify.Event{Name: f.root + "/a.yaml", Op: fsnotify.Create}, false, true},
+		{"gone", fsnotify.Event{Name: f.root + "/a.yaml", Op: fsnotify.Remove}, false, true},
+		{"new", fsnotify.Event{Name: f.root + "/b", Op: fsnotify.Create}, false, true},
+		{"link swapped", fsnotify.Event{Name: f.root + "/..data", Op: fsnotify.Create}, false, true},
+		{"rights of the folder", fsnotify.Event{Name: f.root, Op: fsnotify.Chmod}, false, true},
+		{"something that is not read", fsnotify.Event{Name: f.root + "/.a.yaml.swp", Op: fsnotify.Write}, false, false},
+		{"a neighbour", fsnotify.Event{Name: f.root + "x", Op: fsnotify.Create}, false, false},
+		{"the folder itself", fsnotify.Event{Name: f.root, Op: fsnotify.Create}, false, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newFollower(f.Source, time.Hour)
+			w.dirs = map[string]bool{f.root: true}
+			w.note(tt.event)
+			if written := len(w.written) == 1; written != tt.written || w.more != tt.more {
+				t.Errorf("one file: %v, everything: %v; want %v, %v", written, w.more, tt.written, tt.more)
+			}
+		})
+	}
 }
 
 func TestRunFollowsOneFile(t *testing.T) {

@@ -293,22 +293,30 @@ func indent(text string) string {
 	return "- " + strings.Join(lines, "\n  ") + "\n"
 }
 
-func TestKubelet(t *testing.T) {
-	root := t.TempDir()
-	version := func(n int, content string) {
-		dir := fmt.Sprintf("..2024_%d", n)
-		put(t, filepath.Join(root, dir, "m.yaml"), content)
-		put(t, filepath.Join(root, "..data_tmp"), "-> "+dir)
-		if err := os.Rename(filepath.Join(root, "..data_tmp"), filepath.Join(root, "..data")); err != nil {
-			t.Fatal(err)
-		}
-	}
-	version(1, docs(gatewayText, svc("a", "10.0.0.1")))
-	put(t, filepath.Join(root, "m.yaml"), "-> ..data/m.yaml")
-	f := &folder{t: t, root: root, now: time.Now(), Source: New(Options{Path: root}, new(mesh.Store))}
+// kubelet makes a folder as kubelet mounts a ConfigMap: the file is a link
+// through ..data, which is a link to a hidden directory of one version.
+func kubelet(t *testing.T, content string) *folder {
+	f := &folder{t: t, root: t.TempDir(), now: time.Now()}
+	f.swap(1, content)
+	put(t, f.root+"/m.yaml", "-> ..data/m.yaml")
+	f.Source = New(Options{Path: f.root}, new(mesh.Store))
 	f.must(f.Load())
-	version(2, docs(gatewayText, svc("a", "10.0.0.9")))
-	f.remove("..2024_1")
+	return f
+}
+
+// swap puts a version in the place of the one before, as kubelet does.
+func (f *folder) swap(version int, content string) {
+	f.t.Helper()
+	dir := fmt.Sprintf("..2024_%d", version)
+	put(f.t, filepath.Join(f.root, dir, "m.yaml"), docs(gatewayText, content))
+	put(f.t, f.root+"/..data_tmp", "-> "+dir)
+	f.must(os.Rename(f.root+"/..data_tmp", f.root+"/..data"))
+	f.remove(fmt.Sprintf("..2024_%d", version-1))
+}
+
+func TestKubelet(t *testing.T) {
+	f := kubelet(t, svc("a", "10.0.0.1"))
+	f.swap(2, svc("a", "10.0.0.9"))
 	f.look()
 	f.wantServices("a:10.0.0.9")
 	f.wantProblem()
