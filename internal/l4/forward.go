@@ -122,9 +122,15 @@ func (c *connection) refuse(b *task.Batch, status int, flags flow.Flags, details
 	return false
 }
 
-// admit asks policy.
+// admit asks policy, as it is now: what the stream carries may have taken a while
+// to find out.
 func (c *connection) admit(b *task.Batch) bool {
 	c.snap = c.fw.opts.Store.Load()
+	dest, err := c.in.Resolve(c.snap)
+	if err != nil {
+		return c.refuse(b, http.StatusNotFound, flow.NoRoute, destinationGone(err))
+	}
+	c.in.Dest = dest
 	d := decide.Connection(&c.in.Dest, &c.in.Caller)
 	c.f.Policy = d.Policy
 	for _, try := range d.DryRun {
@@ -243,6 +249,8 @@ func (c *connection) check() error {
 	return nil
 }
 
+func destinationGone(err error) string { return "destination_gone: " + err.Error() }
+
 // classify says in the record how a relay broke.
 func (c *connection) classify(err error) {
 	var broke *task.RelayError
@@ -253,7 +261,7 @@ func (c *connection) classify(err error) {
 		c.f.Flags |= flow.StreamIdleTimeout
 		c.f.Details = "idle_timeout"
 	case !errors.As(err, &broke):
-		c.f.Details = "destination_gone: " + err.Error()
+		c.f.Details = destinationGone(err)
 	case broke.Upstream:
 		c.f.Flags |= flow.UpstreamClosed
 		c.f.Details = "upstream_reset"
