@@ -14,6 +14,7 @@ import (
 
 	"github.com/waypoint-mesh/waypoint/internal/authz"
 	"github.com/waypoint-mesh/waypoint/internal/mesh"
+	"github.com/waypoint-mesh/waypoint/internal/route"
 )
 
 const (
@@ -410,5 +411,30 @@ func (f *folder) wantDenied(want bool) {
 	d := port.HTTPAuthz.Check(&authz.Request{Method: "POST", Path: "/"})
 	if d.Allowed == want {
 		f.t.Errorf("a request is allowed: %v, want %v (%v)", d.Allowed, !want, d.Reason)
+	}
+}
+
+// TestRouteFailsClosed: what a route that cannot be read was to take is answered
+// 500, whichever way it is wrong.
+func TestRouteFailsClosed(t *testing.T) {
+	good := strings.ReplaceAll(strings.TrimPrefix(fmt.Sprintf(routeText, 1, 0, 1), "---\n"), "name: s0", "name: a")
+	for name, change := range map[string][2]string{
+		"unknown field": {"matches:", "matching:"},
+		"wrong type":    {"matches: [", "matches: {x: ["},
+		"wrong value":   {"value: /p1", "value: p1"},
+		"not YAML":      {"matches: [", "matches: [["},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := load(t, "a.yaml="+svc("a", "10.0.0.1"), "r.yaml="+strings.Replace(good, change[0], change[1], 1))
+			f.wantProblem("r.yaml", "HTTPRoute default/r1")
+			_, port := f.store.Load().VIP(netip.MustParseAddrPort("10.0.0.1:8080"))
+			if port.Routes == nil || port.Routes.HTTP == nil {
+				t.Fatal("requests are served as if there were no route")
+			}
+			rule, _, ok := port.Routes.HTTP.Match(&route.Request{Method: "GET", Path: "/p1"})
+			if !ok || rule.Invalid == "" {
+				t.Errorf("a request follows %+v", rule)
+			}
+		})
 	}
 }
