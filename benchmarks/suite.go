@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/waypoint-mesh/waypoint/benchmarks/conformance"
 	"github.com/waypoint-mesh/waypoint/benchmarks/envoy"
 	"github.com/waypoint-mesh/waypoint/benchmarks/node"
 	"github.com/waypoint-mesh/waypoint/benchmarks/process"
@@ -46,7 +47,7 @@ func (s *suite) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	config, err := network.ClientTLS()
+	config, err := network.ClientTLS(target.Client)
 	if err != nil {
 		return err
 	}
@@ -152,6 +153,9 @@ func (s *suite) installEnvoy(ctx context.Context) string {
 
 // run does all rounds and reports.
 func (s *suite) run(ctx context.Context) error {
+	if err := s.conformance(ctx); err != nil {
+		return err
+	}
 	rep := report.Report{Date: time.Now().UTC().Truncate(time.Second), Machine: report.ThisMachine()}
 	for n, sc := range s.chosen {
 		fmt.Printf("[%d/%d] %s: %s\n", n+1, len(s.chosen), sc.Name, sc.About)
@@ -162,6 +166,22 @@ func (s *suite) run(ctx context.Context) error {
 		rep.Results = append(rep.Results, results...)
 	}
 	return s.report(&rep)
+}
+
+// conformance checks each program once, whatever the number of its workers.
+func (s *suite) conformance(ctx context.Context) error {
+	checked := make(map[string]bool)
+	for _, t := range s.targets {
+		if checked[t.Name] {
+			continue
+		}
+		checked[t.Name] = true
+		if err := conformance.Check(ctx, s.bench.Network, t, s.dir); err != nil {
+			return fmt.Errorf("%v does not do what every target has to do:\n%w", t, err)
+		}
+		fmt.Printf("%v routes, allows, denies, logs and counts as every target has to\n", t)
+	}
+	return nil
 }
 
 // scenario runs A B A B.

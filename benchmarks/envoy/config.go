@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 	"strings"
 	"text/template"
@@ -16,22 +17,27 @@ var source string
 
 var tmpl = template.Must(template.New("envoy.yaml").Parse(source))
 
-// Config says what Envoy is to serve: HTTP on 10.0.0.1:8080 with a policy, a header
-// route and a split over two subsets, TCP on 10.0.0.4:9000.
+// Config says what Envoy is to serve: HTTP on 10.0.0.1:8080, and gRPC on
+// 10.0.0.5:8080, with a policy, a header route and a split over two subsets; TCP on
+// 10.0.0.4:9000. Inner connections keep their version of HTTP.
 type Config struct {
-	Certs    string // folder with ca.pem, cert.pem and key.pem
-	Bind     string // address to listen on
-	Port     int    // for HBONE
-	Admin    int    // port
-	Pod      string // address of the destination's node proxy
-	Client   string // identity that is allowed
-	Policies int    // policies that do not match, beside the one that does
-	Routes   int    // routes before the one that matches
-	Services int    // further services, from 10.1.0.1 on
+	Certs     string // folder with ca.pem, cert.pem and key.pem
+	Bind      string // address to listen on
+	Port      int    // for HBONE
+	Admin     int    // port
+	Pod       string // address of the destination's node proxy
+	Client    string // identity that is allowed
+	Policies  int    // policies that do not match, beside the one that does
+	Routes    int    // routes before the one that matches
+	Services  int    // further services, from 10.1.0.1 on
+	AccessLog string // a file; none: it is written and dropped
 }
 
 // Write writes the configuration as YAML.
 func (c Config) Write(w io.Writer) error {
+	if c.AccessLog == "" {
+		c.AccessLog = os.DevNull
+	}
 	return tmpl.Execute(w, c.data())
 }
 

@@ -32,7 +32,7 @@ func (s Spec) head() []byte {
 		method, length = "POST", fmt.Sprintf("content-length: %d\r\n", s.Upload)
 	}
 	return fmt.Appendf(nil, "%s %s HTTP/1.1\r\nhost: reviews.default.svc.cluster.local:8080\r\nuser-agent: waypoint-load/1\r\naccept: */*\r\n"+
-		"x-request-id: 6f1f2b9a-7c1e-4d0e-9a55-2b8f3a1c0d4e\r\n%s%s\r\n", method, s.Path, s.Fields, length)
+		"x-request-id: 6f1f2b9a-7c1e-4d0e-9a55-2b8f3a1c0d4e\r\n%s\r\n", method, s.Path, length)
 }
 
 func (c *http1) connect(t *task.Task) (err error) {
@@ -73,6 +73,12 @@ func (c *http1) upload(t *task.Task) error {
 
 // download takes size bytes, no faster than ReadRate.
 func (c *http1) download(t *task.Task, size int64) error {
+	if f := c.run.spec.Answer; f != nil && size > 0 {
+		if err := task.ReadMore(t, c.s, int(size)-1); err != nil {
+			return err
+		}
+		f(c.s.Peek()[:size])
+	}
 	pace := throttle{rate: c.run.spec.ReadRate, start: c.run.now()}
 	for size > 0 {
 		if err := task.ReadMore(t, c.s, 0); err != nil {
@@ -132,19 +138,26 @@ var (
 // readResponseHead discards the head of a good response and returns the size of
 // its body.
 func readResponseHead(t *task.Task, s task.Stream) (int64, error) {
+	n, err := headLength(t, s)
+	if err != nil {
+		return 0, err
+	}
+	size, err := parseResponseHead(s.Peek()[:n])
+	s.Discard(t.Batch(), n)
+	return size, err
+}
+
+// headLength waits for a whole head.
+func headLength(t *task.Task, s task.Stream) (int, error) {
 	for seen := 0; ; {
 		if err := task.ReadMore(t, s, seen); err != nil {
 			return 0, fmt.Errorf("waiting for a response: %w", err)
 		}
 		p := s.Peek()
-		i := bytes.Index(p, endOfHead)
-		if i < 0 {
-			seen = len(p)
-			continue
+		if i := bytes.Index(p, endOfHead); i >= 0 {
+			return i + len(endOfHead), nil
 		}
-		size, err := parseResponseHead(p[:i+len(endOfHead)])
-		s.Discard(t.Batch(), i+len(endOfHead))
-		return size, err
+		seen = len(p)
 	}
 }
 
@@ -154,6 +167,10 @@ func parseResponseHead(head []byte) (int64, error) {
 		line, _, _ := bytes.Cut(head, endOfHead[:2])
 		return 0, fmt.Errorf("response %q, want 200", line)
 	}
+	return contentLength(head)
+}
+
+func contentLength(head []byte) (int64, error) {
 	n, err := strconv.ParseInt(string(node.Value(head, "content-length")), 10, 64)
 	if err != nil {
 		return 0, fmt.Errorf("response without a content-length: %q", head)

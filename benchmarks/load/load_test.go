@@ -93,8 +93,8 @@ func TestEach(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Stop()
-	for range 2 {
-		s, err := r.Each(t.Context(), 2000)
+	for _, atOnce := range []int{1, 7, 1000} {
+		s, err := r.Each(t.Context(), atOnce)
 		if err != nil || s.Errors > 0 || s.Requests != 100 {
 			t.Fatalf("%d requests, %d errors, %v, %v, want 100 and none", s.Requests, s.Errors, s.FirstError, err)
 		}

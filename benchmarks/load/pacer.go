@@ -93,15 +93,15 @@ func (q *queue) assigned(w *worker) (time.Duration, bool) {
 	return w.due, ok
 }
 
-// pace begins n exchanges as s says; n < 0: until the run stops.
-func (r *Run) pace(s schedule, n int64) {
-	for i := int64(0); i != n && !r.stopping.Load(); {
+// pace begins exchanges as s says, until the run stops.
+func (r *Run) pace(s schedule) {
+	for i := int64(0); !r.stopping.Load(); {
 		if wait := s.due(i) - r.now(); wait > 0 {
 			sleep(wait)
 			continue
 		}
 		r.client.sched.Turn(func(b *task.Batch) {
-			for ; i != n && s.due(i) <= r.now(); i++ {
+			for ; s.due(i) <= r.now(); i++ {
 				if !r.queue.push(b, s.due(i)) {
 					r.recorders[0].failed(errOverload)
 				}

@@ -19,6 +19,7 @@ type Run struct {
 	tunnels   []*tunnel
 	recorders []*recorder
 	queue     queue
+	left      atomic.Int64 // exchanges of Each that have not begun
 	stopping  atomic.Bool
 
 	opening sync.WaitGroup // connections that are not open yet
@@ -47,7 +48,7 @@ func (c *Client) Start(ctx context.Context, spec Spec) (*Run, error) {
 		return nil, err
 	}
 	if spec.Rate > 0 {
-		r.workers.Go(func() { r.pace(schedule{r.now(), spec.Rate}, -1) })
+		r.workers.Go(func() { r.pace(schedule{r.now(), spec.Rate}) })
 	}
 	return r, nil
 }
@@ -114,13 +115,19 @@ func (r *Run) take() *Sample {
 	return s
 }
 
-// Each has every worker of a Held run do one exchange, begun at rate, and returns
-// when all are done.
-func (r *Run) Each(ctx context.Context, rate float64) (*Sample, error) {
+// Each has every worker of a Held run do one exchange, atOnce of them at a time,
+// and returns when all are done.
+func (r *Run) Each(ctx context.Context, atOnce int) (*Sample, error) {
 	r.take()
 	start, n, s := r.now(), int64(r.spec.workers()), NewSample()
-	r.workers.Go(func() { r.pace(schedule{start, rate}, n) })
-	tick := time.NewTicker(5 * time.Millisecond)
+	first := min(int64(atOnce), n)
+	r.left.Store(n - first)
+	r.client.sched.Turn(func(b *task.Batch) {
+		for range first {
+			r.queue.push(b, start)
+		}
+	})
+	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for s.Requests+s.Errors < n {
 		select {
@@ -132,6 +139,13 @@ func (r *Run) Each(ctx context.Context, rate float64) (*Sample, error) {
 	}
 	s.Elapsed = r.now() - start
 	return s, nil
+}
+
+// next begins another exchange of Each in place of one that has ended.
+func (r *Run) next(b *task.Batch) {
+	if r.spec.Held && r.left.Add(-1) >= 0 {
+		r.queue.push(b, r.now())
+	}
 }
 
 // Stop ends the load and closes its tunnels.

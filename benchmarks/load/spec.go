@@ -26,8 +26,11 @@ type Spec struct {
 	Calls   int // at once in each connection; above 1 only where HTTP/2 is spoken
 
 	Path   string // default /
-	Fields string // more HTTP/1.1 header lines, each with its line end
 	Upload int64  // bytes of an HTTP/1.1 request's body, of a gRPC message, or of a TCP exchange
+
+	// Answer, if set, is given the body of every answer. For small ones, over
+	// HTTP/1.1.
+	Answer func(body []byte)
 
 	// Rate is how many exchanges begin a second, over all. Zero: closed loop.
 	Rate float64

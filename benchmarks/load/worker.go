@@ -96,6 +96,7 @@ func (w *worker) once(t *task.Task, began time.Duration) {
 	} else {
 		w.tun.rec.failed(err)
 	}
+	w.run.next(t.Batch())
 	if w.connected && (err != nil || w.run.spec.OneShot) {
 		w.ex.close(t, err == nil)
 		w.connected = false

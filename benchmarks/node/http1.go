@@ -29,13 +29,13 @@ func responseHead(size int64) []byte {
 }
 
 // serveHTTP1 answers requests until the client ends or sends what is none.
-func serveHTTP1(t *task.Task, s task.Stream) {
+func serveHTTP1(t *task.Task, s task.Stream, authority string) {
 	for {
 		head, err := readHead(t, s)
 		if err != nil {
 			return
 		}
-		if err := answer(t, s, head); err != nil {
+		if err := answer(t, s, head, authority); err != nil {
 			return
 		}
 	}
@@ -55,12 +55,12 @@ func readHead(t *task.Task, s task.Stream) ([]byte, error) {
 	}
 }
 
-func answer(t *task.Task, s task.Stream, head []byte) error {
+func answer(t *task.Task, s task.Stream, head []byte, authority string) error {
 	if bytes.HasPrefix(head, getRoot) {
 		s.Discard(t.Batch(), len(head))
 		return task.WriteAll(t, s, oneKiB)
 	}
-	size, body := wanted(head)
+	size, body := wanted(head, authority)
 	upload, _ := strconv.ParseInt(string(Value(head, "content-length")), 10, 64) // absent: nothing
 	s.Discard(t.Batch(), len(head))
 	if err := discard(t, s, upload); err != nil {
@@ -77,16 +77,17 @@ func answer(t *task.Task, s task.Stream, head []byte) error {
 
 // wanted returns the size of the answer, and the answer itself where it is not
 // filler.
-func wanted(head []byte) (size int64, body []byte) {
+func wanted(head []byte, authority string) (size int64, body []byte) {
 	_, path, _ := bytes.Cut(head, []byte(" "))
 	path, _, _ = bytes.Cut(path, []byte(" "))
+	path, _, _ = bytes.Cut(path, []byte("?"))
 	switch n, sized := sizeOf(string(path)); {
 	case sized:
 		return n, nil
 	case string(path) == "/version":
 		body = bytes.Clone(Value(head, "x-version"))
-	case string(path) == "/head":
-		body = bytes.Clone(head)
+	case bytes.HasSuffix(path, []byte("/head")):
+		body = append([]byte(authority+"\r\n"), head...)
 	default:
 		return DefaultSize, nil
 	}

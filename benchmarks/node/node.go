@@ -8,9 +8,11 @@
 //
 //	/size/N     N bytes
 //	/version    the value of the request's x-version
-//	/head       the request's head as it arrived, HTTP/1.1 only
-//	/stream     gRPC: an answer per message rather than one per call
+//	.../head    the target of the CONNECT and the request's head as it arrived
+//	.../stream  gRPC: an answer per message rather than one per call
 //	else        1 KiB
+//
+// /version and /head are for HTTP/1.1.
 package node
 
 import (
@@ -102,8 +104,8 @@ const preface = "PRI "
 // Run serves the stream until the client ends it.
 func (a *application) Run(t *task.Task) {
 	a.s.SetWaker(t)
-	head := a.s.Head()
-	tcp := strings.HasSuffix(head.Authority, ":"+TCPPort)
+	authority := a.s.Head().Authority
+	tcp := strings.HasSuffix(authority, ":"+TCPPort)
 	a.s.NextHead()
 	if a.s.WriteHead(t.Batch(), &h2.Head{Status: 200}, false) != nil {
 		a.s.Done(t.Batch())
@@ -116,7 +118,7 @@ func (a *application) Run(t *task.Task) {
 	if tcp {
 		echo(t, a.s)
 	} else {
-		serveHTTP1(t, a.s)
+		serveHTTP1(t, a.s, authority)
 	}
 	_ = a.s.CloseWrite(t.Batch()) // it may have gone
 	a.s.Done(t.Batch())

@@ -29,12 +29,13 @@ type Process struct {
 
 // Command is what to start.
 type Command struct {
-	Path  string
-	Args  []string
-	Env   []string   // besides the environment
-	Log   string     // file for standard error; standard output is dropped
-	Ready string     // URL that answers 200 once it is ready; none: at once
-	Files []*os.File // passed on, as descriptors 3 and up
+	Path   string
+	Args   []string
+	Env    []string   // besides the environment
+	Log    string     // file for standard error
+	Output string     // file for standard output; none: it is dropped
+	Ready  string     // URL that answers 200 once it is ready; none: at once
+	Files  []*os.File // passed on, as descriptors 3 and up
 }
 
 // readyWithin bounds a start. Envoy with 5,000 routes takes a few seconds.
@@ -49,6 +50,14 @@ func Run(ctx context.Context, c Command) (*Process, error) {
 	cmd := exec.Command(c.Path, c.Args...)
 	cmd.Env = append(os.Environ(), c.Env...)
 	cmd.Stderr = log
+	if c.Output != "" {
+		out, err := os.Create(c.Output)
+		if err != nil {
+			return nil, errors.Join(err, log.Close())
+		}
+		defer out.Close() // the program has its own by then
+		cmd.Stdout = out
+	}
 	cmd.ExtraFiles = c.Files
 	// The program must not outlive us, however we end.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
+	"math"
 	"time"
 
 	"github.com/waypoint-mesh/waypoint/benchmarks/load"
@@ -73,13 +75,26 @@ func setRSS(r *report.Round, m report.Metric, read func() (int64, error)) error 
 
 func (b *Bench) client(i *target.Instance) *load.Client { return load.NewClient(i.HBONE, b.TLS) }
 
-// warmup is how long a load runs before it is measured: pools are filled and
+// warmUp runs a load before it is measured, until it flows: pools are filled and
 // code is paged in.
-func (b *Bench) warmup() time.Duration {
+func (b *Bench) warmUp(ctx context.Context, run *load.Run) error {
+	span, patience := 700*time.Millisecond, 10
 	if b.Short {
-		return 100 * time.Millisecond
+		span = 100 * time.Millisecond
 	}
-	return 700 * time.Millisecond
+	for range patience {
+		sample, err := run.Measure(ctx, span)
+		if err != nil {
+			return err
+		}
+		if sample.Requests+sample.Received > 0 {
+			return nil
+		}
+		if sample.FirstError != nil {
+			return fmt.Errorf("nothing but errors: %w", sample.FirstError)
+		}
+	}
+	return errors.New("no answer came")
 }
 
 // drive puts the scenario's load on the target and measures it.
@@ -89,14 +104,25 @@ func drive(ctx context.Context, b *Bench, i *target.Instance, s Scenario, r *rep
 		return err
 	}
 	defer run.Stop()
-	if _, err := run.Measure(ctx, b.warmup()); err != nil {
+	if err := b.warmUp(ctx, run); err != nil {
 		return err
 	}
+	if err := charge(ctx, i, s, r, func() (*load.Sample, error) { return run.Measure(ctx, b.Span) }); err != nil {
+		return err
+	}
+	if s.syscalls {
+		return syscalls(ctx, b, i, run, r)
+	}
+	return nil
+}
+
+// charge records what fn got done and what that cost the target.
+func charge(ctx context.Context, i *target.Instance, s Scenario, r *report.Round, fn func() (*load.Sample, error)) error {
 	before, err := i.Costs(ctx)
 	if err != nil {
 		return err
 	}
-	sample, err := run.Measure(ctx, b.Span)
+	sample, err := fn()
 	if err != nil {
 		return err
 	}
@@ -105,10 +131,31 @@ func drive(ctx context.Context, b *Bench, i *target.Instance, s Scenario, r *rep
 		return err
 	}
 	record(r, sample, after.Minus(before), s)
-	if s.syscalls {
-		return syscalls(ctx, b, i, run, r)
-	}
 	return nil
+}
+
+// measureBursts has all connections begin at once, until the span is over.
+func measureBursts(ctx context.Context, b *Bench, i *target.Instance, s Scenario, r *report.Round) error {
+	run, err := b.client(i).Start(ctx, s.Load)
+	if err != nil {
+		return err
+	}
+	defer run.Stop()
+	const all = math.MaxInt
+	if _, err := run.Each(ctx, all); err != nil {
+		return err
+	}
+	return charge(ctx, i, s, r, func() (*load.Sample, error) {
+		sum := load.NewSample()
+		for sum.Elapsed < b.Span {
+			burst, err := run.Each(ctx, all)
+			if err != nil {
+				return nil, err
+			}
+			sum.Merge(burst)
+		}
+		return sum, nil
+	})
 }
 
 // record makes figures of a sample and of what it has cost.
@@ -117,19 +164,17 @@ func record(r *report.Round, sample *load.Sample, cost target.Costs, s Scenario)
 	if r.Why == nil {
 		r.Why = sample.FirstError
 	}
-	if bytes := sample.Sent + sample.Received; s.bulk() && bytes > 0 {
+	if bytes := sample.Sent + sample.Received; s.bytes && bytes > 0 {
 		r.Set(report.CPUPerGB, cost.CPU.Seconds()*1e3/(float64(bytes)/1e9))
 	}
-	if sample.Requests == 0 {
-		return
+	if sample.Requests == 0 || s.bytes {
+		return // how long 64 MiB took says nothing that bytes do not
 	}
 	n := float64(sample.Requests)
-	if !s.bulk() {
-		r.Set(report.CPUPerRequest, cost.CPU.Seconds()*1e6/n)
-		r.Set(report.RequestsPerSecond, n/sample.Elapsed.Seconds())
-		if cost.Mallocs > 0 {
-			r.Set(report.Allocs, cost.Mallocs/n)
-		}
+	r.Set(report.CPUPerRequest, cost.CPU.Seconds()*1e6/n)
+	r.Set(report.RequestsPerSecond, n/sample.Elapsed.Seconds())
+	if cost.Mallocs > 0 {
+		r.Set(report.Allocs, cost.Mallocs/n)
 	}
 	for m, p := range map[report.Metric]float64{report.P50: 50, report.P90: 90, report.P99: 99, report.P999: 99.9} {
 		r.Set(m, sample.Percentile(p).Seconds()*1e3)

@@ -17,8 +17,7 @@ type Costs struct {
 	Mallocs float64 // objects allocated; ours only, else 0
 }
 
-// Minus returns what was used between two readings. What the reading itself
-// allocates is part of it: a few thousand objects.
+// Minus returns what was used between two readings.
 func (c Costs) Minus(before Costs) Costs {
 	return Costs{c.CPU - before.CPU, c.Mallocs - before.Mallocs}
 }
@@ -26,12 +25,30 @@ func (c Costs) Minus(before Costs) Costs {
 // Costs reads them.
 func (i *Instance) Costs(ctx context.Context) (c Costs, err error) {
 	if i.admin != "" {
-		if c.Mallocs, err = i.memStat(ctx, "Mallocs", false); err != nil {
+		if c.Mallocs, err = i.mallocs(ctx); err != nil {
 			return c, err
 		}
 	}
 	c.CPU, err = i.CPU()
 	return c, err
+}
+
+// mallocs returns how many objects were allocated, without those of the readings:
+// some thousands each, as many every time.
+func (i *Instance) mallocs(ctx context.Context) (float64, error) {
+	if i.perReading == 0 {
+		var last float64
+		for range 3 { // the first ones fill caches
+			now, err := i.memStat(ctx, "Mallocs", false)
+			if err != nil {
+				return 0, err
+			}
+			i.perReading, last = now-last, now
+		}
+	}
+	now, err := i.memStat(ctx, "Mallocs", false)
+	i.readings++
+	return now - i.perReading*float64(i.readings), err
 }
 
 // HeapObjects returns how many objects are live, after a garbage collection. Ours
@@ -45,24 +62,64 @@ func (i *Instance) HeapObjects(ctx context.Context) (float64, bool, error) {
 }
 
 // memStat reads a field of runtime.MemStats from the end of a heap profile.
-func (i *Instance) memStat(ctx context.Context, field string, gc bool) (float64, error) {
+func (i *Instance) memStat(ctx context.Context, field string, gc bool) (v float64, err error) {
 	url := i.admin + "/debug/pprof/heap?debug=1"
 	if gc {
 		url += "&gc=1"
 	}
+	err = fetch(ctx, url, func(body io.Reader) error {
+		v, err = parseMemStat(body, field)
+		return err
+	})
+	return v, err
+}
+
+// RequestsCounted returns how many requests the target's metrics have.
+func (i *Instance) RequestsCounted(ctx context.Context) (n float64, err error) {
+	err = fetch(ctx, i.metrics, func(body io.Reader) error {
+		n, err = sumRequests(body)
+		return err
+	})
+	return n, err
+}
+
+func fetch(ctx context.Context, url string, read func(io.Reader) error) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	resp, err := (&http.Client{Timeout: 10 * time.Second}).Do(req)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return 0, fmt.Errorf("%s: %s", url, resp.Status)
+		return fmt.Errorf("%s: %s", url, resp.Status)
 	}
-	return parseMemStat(resp.Body, field)
+	if err := read(resp.Body); err != nil {
+		return fmt.Errorf("%s: %w", url, err)
+	}
+	return nil
+}
+
+// sumRequests adds up all series of a counter of requests in Prometheus' format:
+// istio_requests_total, which Envoy prefixes with its own name.
+func sumRequests(r io.Reader) (float64, error) {
+	var sum float64
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		name, _, _ := strings.Cut(lines.Text(), "{")
+		if strings.HasPrefix(name, "#") || !strings.HasSuffix(name, "istio_requests_total") {
+			continue
+		}
+		v, err := strconv.ParseFloat(lines.Text()[strings.LastIndexByte(lines.Text(), ' ')+1:], 64)
+		if err != nil {
+			return 0, err
+		}
+		sum += v
+	}
+	return sum, lines.Err()
 }
 
 func parseMemStat(r io.Reader, field string) (float64, error) {

@@ -24,10 +24,18 @@ type Network struct {
 	dir    string     // for certificates, configurations and logs
 }
 
-// Client is who makes the requests, and whom the policies let in.
-var Client = identity.ID{TrustDomain: trustDomain, Namespace: "default", ServiceAccount: "client"}
+// Service accounts of who makes requests: one that the policies let in, and one that
+// they do not.
+const (
+	Client   = "client"
+	Stranger = "stranger"
+)
 
-const trustDomain = "cluster.local"
+const (
+	trustDomain     = "cluster.local"
+	waypointAccount = "waypoint"
+	nodeAccount     = "reviews"
+)
 
 func workload(account string) identity.ID {
 	return identity.ID{TrustDomain: trustDomain, Namespace: "default", ServiceAccount: account}
@@ -43,7 +51,7 @@ func NewNetwork(ctx context.Context, dir string) (*Network, *net.TCPListener, er
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, account := range []string{"waypoint", "reviews", Client.ServiceAccount} {
+	for _, account := range []string{waypointAccount, nodeAccount, Client, Stranger} {
 		if err := issue(ca, filepath.Join(dir, account), workload(account)); err != nil {
 			return nil, nil, err
 		}
@@ -87,18 +95,18 @@ func (n *Network) waypoint() netip.Addr { return n.host(1) }
 
 func (n *Network) files(account string) string { return filepath.Join(n.dir, account) }
 
-// ClientTLS returns the load tool's configuration.
-func (n *Network) ClientTLS() (*tls.Config, error) {
-	s, err := source(n.files(Client.ServiceAccount))
+// ClientTLS returns the load tool's configuration, as a service account.
+func (n *Network) ClientTLS(account string) (*tls.Config, error) {
+	s, err := source(n.files(account))
 	if err != nil {
 		return nil, err
 	}
-	trust, want := identity.Trust{Domain: trustDomain}, []identity.ID{workload("waypoint")}
+	trust, want := identity.Trust{Domain: trustDomain}, []identity.ID{workload(waypointAccount)}
 	return identity.ClientConfig(s, func(got identity.ID) error { return trust.Check(got, want) }), nil
 }
 
 // NodeFiles is the folder of the node proxy's certificate, for ServerTLS.
-func (n *Network) NodeFiles() string { return n.files("reviews") }
+func (n *Network) NodeFiles() string { return n.files(nodeAccount) }
 
 // ServerTLS returns the configuration of a node proxy whose files are in dir.
 func ServerTLS(dir string) (*tls.Config, error) {

@@ -61,19 +61,25 @@ func NewEnvoy(path string, workers int) Target {
 // Mesh is what the target is configured with beside the service that is called.
 type Mesh struct {
 	Routes, Services, Policies int
+	AccessLog                  string // a file; none: it is written and dropped
 }
 
 // Instance is a target that runs.
 type Instance struct {
 	*process.Process
 	HBONE    netip.AddrPort
+	metrics  string // URL
 	admin    string // URL; ours only
 	manifest string // folder; ours only
+
+	perReading float64 // objects that a reading of Costs allocates
+	readings   int
 }
 
 // Destinations in the mesh.
 const (
 	HTTP = "10.0.0.1:8080"
+	GRPC = "10.0.0.5:8080"
 	TCP  = "10.0.0.4:9000"
 )
 
@@ -83,6 +89,12 @@ const (
 	metricPort = 25020
 	adminPort  = 25000
 )
+
+// Editable reports whether Edit works: ours follows files.
+func (i *Instance) Editable() bool { return i.manifest != "" }
+
+// Edit has requests for /version reach the application with x-version: n.
+func (i *Instance) Edit(n int) error { return waypoint.Edit(i.manifest, n) }
 
 // Start runs t until it is ready.
 func (t Target) Start(ctx context.Context, n *Network, m Mesh) (*Instance, error) {
@@ -103,12 +115,12 @@ func (t Target) startWaypoint(ctx context.Context, n *Network, m Mesh) (*Instanc
 	if err := os.RemoveAll(dir); err != nil {
 		return nil, err
 	}
-	manifests := waypoint.Manifests{Pod: n.Pod().String(), Client: Client, Policies: m.Policies, Routes: m.Routes, Services: m.Services}
+	manifests := waypoint.Manifests{Pod: n.Pod().String(), Client: workload(Client), Policies: m.Policies, Routes: m.Routes, Services: m.Services}
 	if err := manifests.WriteDir(dir); err != nil {
 		return nil, err
 	}
 	at := func(port int) string { return netip.AddrPortFrom(n.waypoint(), uint16(port)).String() }
-	files := n.files(Waypoint)
+	files := n.files(waypointAccount)
 	c := process.Command{
 		Path: t.path,
 		Args: []string{
@@ -116,7 +128,7 @@ func (t Target) startWaypoint(ctx context.Context, n *Network, m Mesh) (*Instanc
 			"--cert", filepath.Join(files, certs.CertFile), "--key", filepath.Join(files, certs.KeyFile), "--root", filepath.Join(files, certs.CAFile),
 			"--listen", at(listenPort), "--status", at(statusPort), "--metrics", at(metricPort), "--admin", at(adminPort),
 		},
-		Log:   filepath.Join(n.dir, "waypoint.log"),
+		Output: m.AccessLog, Log: filepath.Join(n.dir, "waypoint.log"),
 		Ready: "http://" + at(statusPort) + "/healthz/ready",
 	}
 	if !t.shipped {
@@ -126,31 +138,33 @@ func (t Target) startWaypoint(ctx context.Context, n *Network, m Mesh) (*Instanc
 	if err != nil {
 		return nil, err
 	}
-	return &Instance{Process: p, admin: "http://" + at(adminPort), manifest: dir}, nil
+	return &Instance{Process: p, metrics: "http://" + at(metricPort) + "/metrics", admin: "http://" + at(adminPort), manifest: dir}, nil
 }
 
 func (t Target) startEnvoy(ctx context.Context, n *Network, m Mesh) (*Instance, error) {
 	path := filepath.Join(n.dir, "envoy.yaml")
 	if err := writeEnvoy(path, envoy.Config{
-		Certs: n.files(Waypoint), Bind: n.waypoint().String(), Port: listenPort, Admin: adminPort,
-		Pod: n.Pod().String(), Client: Client.String(), Policies: m.Policies, Routes: m.Routes, Services: m.Services,
+		Certs: n.files(waypointAccount), Bind: n.waypoint().String(), Port: listenPort, Admin: adminPort,
+		Pod: n.Pod().String(), Client: workload(Client).String(), AccessLog: m.AccessLog, Policies: m.Policies, Routes: m.Routes, Services: m.Services,
 	}); err != nil {
 		return nil, err
 	}
+	args := []string{
+		"-c", path, "--concurrency", strconv.Itoa(t.Workers), "--disable-hot-restart",
+		// The deprecations that it warns of are in what istiod sends.
+		"--component-log-level", "misc:error,main:error",
+	}
+	if m.AccessLog != "" {
+		args = append(args, "--file-flush-interval-msec", "100") // somebody reads it; 10 s otherwise
+	}
+	admin := fmt.Sprintf("http://%s:%d", n.waypoint(), adminPort)
 	p, err := process.Run(ctx, process.Command{
-		Path: t.path,
-		Args: []string{
-			"-c", path, "--concurrency", strconv.Itoa(t.Workers), "--disable-hot-restart",
-			// The deprecations that it warns of are in what istiod sends.
-			"--component-log-level", "misc:error,main:error",
-		},
-		Log:   filepath.Join(n.dir, "envoy.log"),
-		Ready: fmt.Sprintf("http://%s:%d/ready", n.waypoint(), adminPort),
+		Path: t.path, Args: args, Log: filepath.Join(n.dir, "envoy.log"), Ready: admin + "/ready",
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &Instance{Process: p}, nil
+	return &Instance{Process: p, metrics: admin + "/stats/prometheus?filter=requests_total"}, nil
 }
 
 func writeEnvoy(path string, c envoy.Config) error {

@@ -41,6 +41,7 @@ type route struct {
 type data struct {
 	Pod, Principal string
 	Services       []service
+	Routed         []string // services with a header route and a split
 	Routes         []route
 	Policies       []int
 }
@@ -56,7 +57,11 @@ func (m Manifests) data() data {
 			{"reviews-v1", "10.0.0.2", "http", 8080, 8080},
 			{"reviews-v2", "10.0.0.3", "http", 8080, 8081},
 			{"echo", "10.0.0.4", "tcp", 9000, 9000},
+			{"grpc", "10.0.0.5", "kubernetes.io/h2c", 8080, 8080},
+			{"grpc-v1", "10.0.0.6", "kubernetes.io/h2c", 8080, 8080},
+			{"grpc-v2", "10.0.0.7", "kubernetes.io/h2c", 8080, 8081},
 		},
+		Routed:   []string{"reviews", "grpc"},
 		Policies: numbers(0, m.Policies),
 	}
 	for i := range m.Services {
