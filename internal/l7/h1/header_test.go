@@ -27,3 +27,20 @@ func TestHeader(t *testing.T) {
 		t.Errorf("written as %q", got)
 	}
 }
+
+// TestValidValue: every byte at every place of a word.
+func TestValidValue(t *testing.T) {
+	for c := range 256 {
+		want := c >= ' ' && c != 0x7f || c == '\t'
+		for at := range 19 {
+			v := []byte("abcdefgh\xff\x80 ijklmnop")
+			v[at] = byte(c)
+			if got := ValidValue(string(v)); got != want {
+				t.Errorf("%q: %v", v, got)
+			}
+		}
+	}
+	if !ValidValue("") {
+		t.Error("an empty value is refused")
+	}
+}
