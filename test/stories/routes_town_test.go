@@ -258,10 +258,10 @@ func (a *answer) receive(client *http.Client, req *http.Request) error {
 		return err
 	}
 	a.status, a.header, a.trailer, a.body = resp.StatusCode, resp.Header, resp.Trailer, string(body)
-	if resp.Header.Get("x-app") != "" {
-		return json.Unmarshal(body, &a.app)
+	if a.app.App = resp.Header.Get("x-app"); a.app.App == "" || len(body) == 0 {
+		return nil
 	}
-	return nil
+	return json.Unmarshal(body, &a.app)
 }
 
 // httpClients are kept for the connections that they keep.
