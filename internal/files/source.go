@@ -54,7 +54,7 @@ type Stats struct {
 	Files, Documents, Objects int
 	Decoded                   int       // documents, since the start
 	Edits                     int       // changes that were published after the first load
-	LastEdit                  time.Time // when the last one was in force
+	LastEdit                  time.Time // when the last one was in force; until there is one, the load
 	// LastTook and LongestTook are the times from an event in the folder to the
 	// publication of what it changed.
 	LastTook, LongestTook time.Duration
@@ -96,6 +96,9 @@ func (s *Source) Load() error {
 	if s.store.Load().Gateway.Name == "" {
 		return fmt.Errorf("%s is refused: %s", gateway, s.refused[gateway.String()])
 	}
+	s.mu.Lock()
+	s.stats.LastEdit = time.Now()
+	s.mu.Unlock()
 	s.log.Info("configuration loaded", slog.String("path", s.options.Path), slog.String("gateway", name(gateway)),
 		slog.Int("files", s.stats.Files), slog.Int("objects", s.stats.Objects))
 	return nil

@@ -49,8 +49,9 @@ func (s *stage) node(app string, host byte, settings ...meshtest.Settings) *mesh
 	return s.NodeProxy(s.IP(host), idOf(app), settings...)
 }
 
-// patience is how long a story waits for what has to come.
-const patience = 10 * time.Second
+// patience is how long a story waits for what has to come: on a busy machine,
+// under the race detector, with twenty stories told at a time.
+const patience = 30 * time.Second
 
 // conversation is a connection through the waypoint, spoken by hand.
 type conversation struct {
@@ -115,7 +116,7 @@ func (c *conversation) rest() string {
 	c.t.Helper()
 	rest, err := io.ReadAll(c.in)
 	if err != nil {
-		c.t.Fatalf("after %q: %v, expected a clean end", rest, err)
+		c.t.Fatalf("after %d bytes, %.60q: %v, expected a clean end", len(rest), rest, err)
 	}
 	return string(rest)
 }
