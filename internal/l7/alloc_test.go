@@ -39,6 +39,8 @@ func (silent) Done(*flow.Flow)     {}
 // turns runs whole HTTP/1.1 exchanges within turns of the calling goroutine.
 type turns struct {
 	sched   *task.Scheduler
+	fw      *Forwarder
+	port    *mesh.Port
 	client  *pipe
 	request []byte
 	want    int // bytes of a response
@@ -62,16 +64,21 @@ func newTurns(tb testing.TB, request, answer string) *turns {
 			return ours, nil
 		},
 	})
+	r := &turns{sched: s, fw: fw, port: port, request: []byte(request)}
+	return r.another()
+}
+
+// another is a further connection to the same Forwarder.
+func (r *turns) another() *turns {
 	ours, theirs := newPipe(64 << 10)
-	r := &turns{sched: s, client: theirs, request: []byte(request)}
-	s.Turn(func(b *task.Batch) {
-		fw.Serve(b, Inbound{
-			Stream: ours, Dest: decide.Destination{Port: port, Dialled: netip.MustParseAddrPort("10.1.0.1:80")},
+	r.sched.Turn(func(b *task.Batch) {
+		r.fw.Serve(b, Inbound{
+			Stream: ours, Dest: decide.Destination{Port: r.port, Dialled: netip.MustParseAddrPort("10.1.0.1:80")},
 			Peer:     identity.ID{TrustDomain: "t", Namespace: "c", ServiceAccount: "a"},
 			PeerAddr: netip.MustParseAddrPort("10.2.0.1:999"),
 		})
 	})
-	return r
+	return &turns{sched: r.sched, fw: r.fw, port: r.port, client: theirs, request: r.request}
 }
 
 func (r *turns) exchange(tb testing.TB) {
