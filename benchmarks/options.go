@@ -21,6 +21,9 @@ type options struct {
 	chosen []scenario.Scenario
 }
 
+// shortSpan is long enough for some thousand requests on a slow machine.
+const shortSpan = 300 * time.Millisecond
+
 func (o *options) parse(args []string) error {
 	f := flag.NewFlagSet("benchmarks", flag.ContinueOnError)
 	f.StringVar(&o.scenarios, "scenario", "", "names, comma-separated; all if empty")
@@ -36,6 +39,9 @@ func (o *options) parse(args []string) error {
 	}
 	if f.NArg() > 0 {
 		return fmt.Errorf("unexpected argument %q", f.Arg(0))
+	}
+	if o.short {
+		o.rounds, o.span = 1, shortSpan
 	}
 	if o.rounds < 1 || o.span < 50*time.Millisecond {
 		return fmt.Errorf("-rounds must be positive and -span 50ms or more, got %d and %v", o.rounds, o.span)

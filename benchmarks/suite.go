@@ -193,11 +193,8 @@ func (s *suite) scenario(ctx context.Context, sc scenario.Scenario) ([]report.Re
 			if err != nil {
 				return nil, fmt.Errorf("%v: %w", t, err)
 			}
-			if r.Errors > 0 {
-				s.failed = true
-				fmt.Printf("  %v: %d ERRORS, the first: %v\n", t, r.Errors, r.Why)
-			}
 			fmt.Printf("  round %d/%d %-11v %s\n", n+1, s.rounds, t, report.Line(r))
+			s.judge(sc, t, r)
 			rounds[i] = append(rounds[i], r)
 		}
 	}
@@ -208,9 +205,37 @@ func (s *suite) scenario(ctx context.Context, sc scenario.Scenario) ([]report.Re
 	return results, nil
 }
 
+// judge says what was wrong with a round.
+func (s *suite) judge(sc scenario.Scenario, t target.Target, r report.Round) {
+	if r.Errors > 0 {
+		s.failed = true
+		fmt.Printf("  %v: %d ERRORS, the first: %v\n", t, r.Errors, r.Why)
+	}
+	if !s.short || t.Name != target.Waypoint {
+		return
+	}
+	if err := sc.CheckBounds(r); err != nil {
+		s.failed = true
+		fmt.Printf("  OUT OF BOUNDS: %v\n", err)
+	}
+}
+
+// report shows and keeps the results. Plots and README are of whole runs only.
 func (s *suite) report(r *report.Report) error {
-	if err := os.MkdirAll(s.out, 0o755); err != nil {
+	fmt.Println()
+	if err := errors.Join(r.WriteText(os.Stdout), r.WriteGoals(os.Stdout), os.MkdirAll(s.out, 0o755)); err != nil {
 		return err
 	}
-	return r.WriteJSON(filepath.Join(s.out, "latest.json"))
+	if err := r.WriteJSON(filepath.Join(s.out, "latest.json")); err != nil || s.scenarios != "" || s.short {
+		return err
+	}
+	if err := r.WritePlots(s.out); err != nil {
+		return err
+	}
+	for _, readme := range []string{"README.md", "benchmarks/README.md"} {
+		if _, err := r.UpdateSection(readme); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -25,6 +25,8 @@ type Process struct {
 	Start time.Time     // just before exec
 	Ready time.Duration // from Start until it answered its readiness check
 	ended chan error
+
+	stopped bool
 }
 
 // Command is what to start.
@@ -112,7 +114,12 @@ func (p *Process) answers(ctx context.Context, url string) bool {
 }
 
 // Stop ends the program at once: what it would do to end in order is not measured.
+// Stopping again does nothing.
 func (p *Process) Stop() error {
+	if p.stopped {
+		return nil
+	}
+	p.stopped = true
 	err := p.cmd.Process.Kill()
 	if errors.Is(err, os.ErrProcessDone) {
 		err = nil

@@ -29,6 +29,17 @@ var short = []struct {
 	{RSSAfter, "after %.0f MiB"},
 }
 
+// String shows how the metric is written with a figure.
+func (m Metric) String() string {
+	for _, s := range short {
+		if s.m == m {
+			_, name, _ := strings.Cut(s.format, "f ")
+			return name
+		}
+	}
+	return fmt.Sprintf("metric %d", int(m))
+}
+
 // Line shows a round in one line.
 func Line(r Round) string {
 	var parts []string

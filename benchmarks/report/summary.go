@@ -1,6 +1,7 @@
 package report
 
 import (
+	"math"
 	"slices"
 
 	"github.com/waypoint-mesh/waypoint/benchmarks/target"
@@ -39,12 +40,23 @@ type Round struct {
 	Values map[Metric]float64
 }
 
-// Set records a figure.
+// Set records a figure, to four digits: no more of it is true.
 func (r *Round) Set(m Metric, v float64) {
 	if r.Values == nil {
 		r.Values = make(map[Metric]float64)
 	}
-	r.Values[m] = v
+	r.Values[m] = round(v)
+}
+
+func round(v float64) float64 {
+	if v == 0 || math.IsInf(v, 0) || math.IsNaN(v) {
+		return v
+	}
+	unit := math.Pow(10, math.Floor(math.Log10(math.Abs(v)))-3)
+	if unit < 1 {
+		return math.Round(v/unit) / math.Round(1/unit) // 1/unit is whole, unit is not
+	}
+	return math.Round(v/unit) * unit
 }
 
 // rounds are all rounds of a scenario and a target.

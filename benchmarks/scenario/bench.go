@@ -20,10 +20,15 @@ type Bench struct {
 	Span    time.Duration // to measure for, in each round
 	// Short runs look at function: less warming up and settling, fewer streams.
 	Short bool
+
+	objects float64 // on the heap of our waypoint with nothing but the service that is called
 }
 
 // Run starts t and does one round of s.
 func (b *Bench) Run(ctx context.Context, s Scenario, t target.Target) (r report.Round, err error) {
+	if b.Short {
+		s.shrink()
+	}
 	i, err := t.Start(ctx, b.Network, s.Mesh)
 	if err != nil {
 		return r, err
@@ -39,7 +44,51 @@ func (b *Bench) Run(ctx context.Context, s Scenario, t target.Target) (r report.
 	if measure == nil {
 		measure = drive
 	}
-	return r, b.memory(ctx, i, &r, func() error { return measure(ctx, b, i, s, &r) })
+	if err := b.memory(ctx, i, &r, func() error { return measure(ctx, b, i, s, &r) }); err != nil {
+		return r, err
+	}
+	return r, b.countObjects(ctx, i, s, t, &r)
+}
+
+// shrink makes the mesh small enough for a run that looks at function.
+func (s *Scenario) shrink() {
+	const factor = 10
+	s.Mesh.Routes /= factor
+	s.Mesh.Services /= factor
+	s.Mesh.Policies /= factor
+}
+
+// countObjects measures how many objects each route, service or policy has on our
+// waypoint's heap.
+func (b *Bench) countObjects(ctx context.Context, i *target.Instance, s Scenario, t target.Target, r *report.Round) error {
+	items := s.Mesh.Routes + s.Mesh.Services + s.Mesh.Policies
+	if items == 0 || t.Name != target.Waypoint {
+		return nil
+	}
+	n, err := i.HeapObjects(ctx)
+	if err != nil {
+		return err
+	}
+	if b.objects == 0 {
+		if b.objects, err = b.emptyObjects(ctx, i, t); err != nil {
+			return err
+		}
+	}
+	r.Set(report.Objects, (n-b.objects)/float64(items))
+	return nil
+}
+
+// emptyObjects measures a waypoint without items, in place of i.
+func (b *Bench) emptyObjects(ctx context.Context, i *target.Instance, t target.Target) (n float64, err error) {
+	if err := i.Stop(); err != nil {
+		return 0, err
+	}
+	empty, err := t.Start(ctx, b.Network, target.Mesh{})
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, empty.Stop()) }()
+	return empty.HeapObjects(ctx)
 }
 
 // settle waits until what a start or a load has left behind is cleared away.
@@ -87,7 +136,7 @@ func (b *Bench) warmUp(ctx context.Context, run *load.Run) error {
 		if err != nil {
 			return err
 		}
-		if sample.Requests+sample.Received > 0 {
+		if sample.Requests+sample.Received+sample.Sent > 0 {
 			return nil
 		}
 		if sample.FirstError != nil {
@@ -173,8 +222,8 @@ func record(r *report.Round, sample *load.Sample, cost target.Costs, s Scenario)
 	n := float64(sample.Requests)
 	r.Set(report.CPUPerRequest, cost.CPU.Seconds()*1e6/n)
 	r.Set(report.RequestsPerSecond, n/sample.Elapsed.Seconds())
-	if cost.Mallocs > 0 {
-		r.Set(report.Allocs, cost.Mallocs/n)
+	if cost.Counted {
+		r.Set(report.Allocs, max(0, cost.Mallocs/n))
 	}
 	for m, p := range map[report.Metric]float64{report.P50: 50, report.P90: 90, report.P99: 99, report.P999: 99.9} {
 		r.Set(m, sample.Percentile(p).Seconds()*1e3)

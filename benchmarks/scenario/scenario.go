@@ -22,7 +22,6 @@ type Scenario struct {
 	ready   bool // the time to start is a figure of this scenario
 	// syscalls are counted in a span of their own: tracing slows the target.
 	syscalls bool
-	items    int // routes, services or policies, to divide the heap's objects by
 }
 
 const (
@@ -90,15 +89,15 @@ var All = []Scenario{
 	},
 	{
 		Name: "routes-5000", About: "5,000 routes before the one that matches; the load of 32x1", ready: true,
-		Mesh: target.Mesh{Routes: 5000}, Load: closed32, measure: measureRoutes, items: 5000,
+		Mesh: target.Mesh{Routes: 5000}, Load: closed32, measure: measureRoutes,
 	},
 	{
 		Name: "services-500", About: "500 more services; the load of 32x1", ready: true,
-		Mesh: target.Mesh{Services: 500}, Load: closed32, items: 500,
+		Mesh: target.Mesh{Services: 500}, Load: closed32,
 	},
 	{
 		Name: "policies-1000", About: "1,000 policies that do not match; the load of 32x1", ready: true,
-		Mesh: target.Mesh{Policies: 1000}, Load: closed32, items: 1000,
+		Mesh: target.Mesh{Policies: 1000}, Load: closed32,
 	},
 	{
 		Name: "start", About: "from exec to ready, and memory when idle", ready: true,

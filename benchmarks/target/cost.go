@@ -14,17 +14,18 @@ import (
 // Costs are what a target has used since it was started.
 type Costs struct {
 	CPU     time.Duration
-	Mallocs float64 // objects allocated; ours only, else 0
+	Counted bool    // Mallocs are known: of our waypoint
+	Mallocs float64 // objects allocated
 }
 
 // Minus returns what was used between two readings.
 func (c Costs) Minus(before Costs) Costs {
-	return Costs{c.CPU - before.CPU, c.Mallocs - before.Mallocs}
+	return Costs{c.CPU - before.CPU, c.Counted && before.Counted, c.Mallocs - before.Mallocs}
 }
 
 // Costs reads them.
 func (i *Instance) Costs(ctx context.Context) (c Costs, err error) {
-	if i.admin != "" {
+	if c.Counted = i.admin != ""; c.Counted {
 		if c.Mallocs, err = i.mallocs(ctx); err != nil {
 			return c, err
 		}
@@ -52,13 +53,9 @@ func (i *Instance) mallocs(ctx context.Context) (float64, error) {
 }
 
 // HeapObjects returns how many objects are live, after a garbage collection. Ours
-// only: false for other targets.
-func (i *Instance) HeapObjects(ctx context.Context) (float64, bool, error) {
-	if i.admin == "" {
-		return 0, false, nil
-	}
-	v, err := i.memStat(ctx, "HeapObjects", true)
-	return v, true, err
+// only.
+func (i *Instance) HeapObjects(ctx context.Context) (float64, error) {
+	return i.memStat(ctx, "HeapObjects", true)
 }
 
 // memStat reads a field of runtime.MemStats from the end of a heap profile.
