@@ -40,7 +40,7 @@ const (
 )
 
 // applications is how many startApplications starts.
-const applications = 9
+const applications = 11
 
 // world is all that the steps play with.
 type world struct {
@@ -115,6 +115,9 @@ func (w *world) startApplications() {
 	m.TCP("mail", m.Addr(52, 2525), meshtest.Greet(greeting))
 	m.TLS("accounts", m.Addr(61, 8443), "accounts.shop.test")
 	m.TLS("billing", m.Addr(62, 8443), "billing.shop.test")
+	// Not of a step: for examples/features/service-entry.yaml, to try with --keep.
+	m.HTTP("books-1", m.Addr(71, 8080))
+	m.HTTP("books-2", m.Addr(72, 8080))
 }
 
 // tally reads to the end and answers only then: without a half-close it never would.
@@ -130,7 +133,7 @@ const greeting = "220 mail.shop.test ready\n"
 // startNodeProxies starts those of the pods that examples/mesh says are captured.
 func (w *world) startNodeProxies() {
 	for host, account := range map[byte]string{
-		21: "reviews", 22: "reviews", 31: "ratings", 41: "checkout", 42: "checkout", 51: "ledger", 61: "accounts", 62: "billing",
+		21: "reviews", 22: "reviews", 31: "ratings", 41: "checkout", 42: "checkout", 51: "ledger", 61: "accounts", 62: "billing", 72: "books",
 	} {
 		w.mesh.NodeProxy(w.mesh.IP(host), "spiffe://cluster.local/ns/default/sa/"+account)
 	}
