@@ -17,6 +17,14 @@ type h2Stream struct {
 	s     *h2.Stream
 	head  h2.Head // the one being sent
 	ended bool    // our side
+	arena *arena
+}
+
+// lengthField is a content-length.
+func (d *h2Stream) lengthField(n int64) h2.Field {
+	start := len(d.arena.buf)
+	d.arena.buf = strconv.AppendInt(d.arena.buf, n, 10)
+	return h2.Field{Name: "content-length", Value: d.arena.since(start)}
 }
 
 func (d *h2Stream) next(*task.Batch) ([]byte, error) {
@@ -54,13 +62,13 @@ type h2Down struct{ h2Stream }
 
 // request puts the head that has come into the terms of all versions. The reply
 // is for what is not served.
-func (d *h2Down) request(r *request, a *arena) *decide.Reply {
+func (d *h2Down) request(r *request) *decide.Reply {
 	q := d.s.Head()
 	if q.TooLarge {
 		return &headTooLarge
 	}
 	r.method, r.scheme, r.authority, r.path = q.Method, q.Scheme, q.Authority, q.Path
-	fromH2(&r.Header, q.Fields, a, func(f h2.Field) bool {
+	fromH2(&r.Header, q.Fields, d.arena, func(f h2.Field) bool {
 		switch f.Name {
 		case "content-length":
 			r.length = parseLength(f.Value)
@@ -109,8 +117,7 @@ func (d *h2Down) respond(b *task.Batch, req *request, res *response) error {
 		d.head.Status, d.head.Fields = 200, res.Fields
 		return d.s.WriteHead(b, &d.head, false)
 	case res.length >= 0 && res.status != 204:
-		res.Add("content-length", strconv.FormatInt(res.length, 10))
-		d.head.Fields = res.Fields
+		d.head.Fields = append(d.head.Fields, d.lengthField(res.length))
 	}
 	d.ended = !res.hasBody || req.method == "HEAD"
 	return d.s.WriteHead(b, &d.head, d.ended)

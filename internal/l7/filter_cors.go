@@ -2,6 +2,7 @@ package l7
 
 import (
 	"net/http"
+	"strings"
 
 	"github.com/waypoint-mesh/waypoint/internal/route"
 )
@@ -25,6 +26,6 @@ func (e *exchange) preflight(f *route.CORS) bool {
 // markCORS tells the browser what it may do with the response.
 func (e *exchange) markCORS(f *route.CORS) {
 	fields := f.AppendResponse(nil, e.req.Get("origin"))
-	e.res.DelFunc(func(name string) bool { return len(name) > 15 && name[:15] == "access-control-" })
+	e.res.DelFunc(func(name string) bool { return strings.HasPrefix(name, "access-control-") })
 	e.res.AddAll(fields)
 }

@@ -67,6 +67,8 @@ func (e *exchange) openH2(ep *mesh.Endpoint) *failure {
 	switch {
 	case errors.Is(err, errTooManyWaiters):
 		return &failure{reply: &overflow, err: err, final: true}
+	case errors.Is(err, h2.ErrHeadTooLarge):
+		return &failure{reply: &headTooLarge, err: err, final: true}
 	case errors.Is(err, errNoExtendedConnect):
 		return &failure{reply: &noUpgrade, err: err, final: true}
 	case err != nil:
@@ -90,13 +92,14 @@ func (p *h2Pool) open(t *task.Task, ep *mesh.Endpoint, head *h2.Head, end bool) 
 		if err != nil {
 			return nil, err
 		}
-		if mine {
-			p.dial(t, ep, key, d)
+		switch {
+		case mine:
+			err = p.dial(t, ep, key, d)
+		case d != nil:
+			err = p.wait(t, d)
 		}
-		if d != nil {
-			if err := p.wait(t, d); err != nil {
-				return nil, err
-			}
+		if err != nil {
+			return nil, err
 		}
 	}
 }
@@ -177,7 +180,7 @@ func (p *h2Pool) joinDial(key upstream.Key, made uint64, t *task.Task) (d *h2Dia
 }
 
 // dial makes a connection, and tells all who wait for it how that went.
-func (p *h2Pool) dial(t *task.Task, ep *mesh.Endpoint, key upstream.Key, d *h2Dial) {
+func (p *h2Pool) dial(t *task.Task, ep *mesh.Endpoint, key upstream.Key, d *h2Dial) error {
 	c, err := p.connect(t, ep, key)
 	p.mu.Lock()
 	to := p.to[key]
@@ -199,6 +202,7 @@ func (p *h2Pool) dial(t *task.Task, ep *mesh.Endpoint, key upstream.Key, d *h2Di
 		p.drop(c)
 		c.conn.Drain(b)
 	}
+	return err
 }
 
 func (p *h2Pool) connect(t *task.Task, ep *mesh.Endpoint, key upstream.Key) (*h2Shared, error) {
@@ -207,18 +211,22 @@ func (p *h2Pool) connect(t *task.Task, ep *mesh.Endpoint, key upstream.Key) (*h2
 		return nil, err
 	}
 	c := &h2Shared{pool: p, key: key, lastUsed: time.Now()}
-	c.conn = h2.NewClient(stream, p.fw.h2Config(), c)
+	c.conn = h2.NewClient(stream, p.fw.h2Config(max(p.fw.limits.MaxHeaderBytes, maxResponseHead)), c)
 	h2.Ride(t.Batch(), c.conn, stream)
 	return c, nil
 }
 
-// wait parks t until d is done.
+// wait parks t until d is done. That the one who dials had no more time is nothing
+// to those who wait: one of them is next.
 func (p *h2Pool) wait(t *task.Task, d *h2Dial) error {
 	for {
 		p.mu.Lock()
 		done, err := d.done, d.err
 		p.mu.Unlock()
-		if done {
+		switch {
+		case done && errors.Is(err, task.ErrDeadline):
+			return nil
+		case done:
 			return err
 		}
 		if err := t.Park(); err != nil {

@@ -25,7 +25,7 @@ type h2Server struct {
 func (fw *Forwarder) serveH2(b *task.Batch, in Inbound) {
 	s := &h2Server{fw: fw, in: in}
 	s.lastUsed.Store(time.Now().UnixNano())
-	s.conn = h2.NewServer(in.Stream, fw.h2Config(), s)
+	s.conn = h2.NewServer(in.Stream, fw.h2Config(fw.limits.MaxHeaderBytes), s)
 	fw.remember(s)
 	h2.Ride(b, s.conn, in.Stream)
 	if fw.draining.Load() {
@@ -33,10 +33,12 @@ func (fw *Forwarder) serveH2(b *task.Batch, in Inbound) {
 	}
 }
 
-func (fw *Forwarder) h2Config() h2.Config {
+// h2Config is that of a connection inside a tunnel, which takes heads of so many
+// bytes.
+func (fw *Forwarder) h2Config(maxHead int) h2.Config {
 	return h2.Config{
 		Scheduler: fw.sched, Depth: 1, ExtendedConnect: true, Budget: fw.budget,
-		MaxHeaderBytes: fw.limits.MaxHeaderBytes, MaxHeaderFields: fw.limits.MaxHeaders,
+		MaxHeaderBytes: maxHead, MaxHeaderFields: fw.limits.MaxHeaders,
 	}
 }
 
@@ -62,9 +64,9 @@ func (e *exchange) Run(t *task.Task) {
 	defer e.free()
 	defer func() { s.Done(t.Batch()) }()
 	e.down = &e.h2down
-	e.h2down.ended = false
+	e.h2down.ended, e.h2down.arena = false, &e.arena
 	e.flow.Protocol = "HTTP/2"
-	if reply := e.h2down.request(&e.req, &e.arena); reply != nil {
+	if reply := e.h2down.request(&e.req); reply != nil {
 		e.refuse(reply)
 	} else {
 		e.run()

@@ -3,7 +3,6 @@ package l7
 import (
 	"errors"
 	"io"
-	"strconv"
 
 	"github.com/waypoint-mesh/waypoint/internal/h2"
 	"github.com/waypoint-mesh/waypoint/internal/task"
@@ -13,7 +12,6 @@ import (
 // connection.
 type h2Up struct {
 	h2Stream
-	arena  *arena
 	fields []h2.Field // of the request, kept for their memory
 	// upgraded: the request is an extended CONNECT, key what an HTTP/1 client
 	// wants answered.
@@ -41,7 +39,7 @@ func (u *h2Up) prepare(r *request, a *arena) {
 		u.fields = append(u.fields, f)
 	}
 	if r.length >= 0 {
-		u.fields = append(u.fields, h2.Field{Name: "content-length", Value: strconv.FormatInt(r.length, 10)})
+		u.fields = append(u.fields, u.lengthField(r.length))
 	}
 	if r.trailers {
 		u.fields = append(u.fields, h2.Field{Name: "te", Value: "trailers"})
