@@ -60,7 +60,7 @@ var fields = []field{
 	{"protocol", closing, "protocol of the client: HTTP/1.0, HTTP/1.1 or HTTP/2", func(f *flow.Flow, _ *scratch) value { return value{text: f.Protocol} }},
 	{"response_code", number, "status sent to the client; 0: none, or TCP", func(f *flow.Flow, _ *scratch) value { return value{number: int64(f.Status)} }},
 	{"response_flags", bare, "what went wrong, in Envoy's letters", func(f *flow.Flow, s *scratch) value {
-		if f.Flags == 0 {
+		if f.Flags&^flow.Unauthorized == 0 { // a refusal by policy has no letters
 			return value{}
 		}
 		return s.use(f.Flags.Append(s.value[:0]))
