@@ -43,8 +43,30 @@ arch: ## import arrows, package comments, sizes of files and functions
 	$(GO) test -count=1 ./internal/archtest
 
 .PHONY: bench
-bench: ## go benchmarks, COUNT times each, ready for benchstat
+bench: build bin/bench ## what the waypoint costs beside real Envoy (SCENARIO=published,serial ROUNDS=3 TARGETS=waypoint,envoy for some)
+	bin/bench $(if $(SCENARIO),-scenario $(SCENARIO)) $(if $(ROUNDS),-rounds $(ROUNDS)) $(if $(TARGETS),-targets $(TARGETS)) $(BENCHFLAGS)
+
+.PHONY: bench-ci
+bench-ci: build bin/bench ## every scenario of it once, short, for function and for figures that do not depend on the machine
+	bin/bench -short -out .cache/bench-ci
+
+.PHONY: bench-go
+bench-go: ## go benchmarks, COUNT times each, ready for benchstat
 	$(GO) test -run '^$$' -bench . -benchmem -count $(COUNT) $(PACKAGES)
+
+.PHONY: bench-compare
+bench-compare: $(TOOLS)/benchstat ## go benchmarks of this tree and of BASE=commit in turn, and benchstat of them (PACKAGES=internal/h2 for some)
+	COUNT=$(COUNT) benchmarks/compare.sh $(BASE) $(filter-out ./...,$(PACKAGES))
+
+.PHONY: bench-pgo
+bench-pgo: build bin/bench ## refresh cmd/waypoint/default.pgo, the profile that the compiler optimises by
+	bin/bench -targets waypoint -rounds 1 -span 6s -out .cache/bench-pgo -profiles .cache/bench-pgo \
+		-scenario published,32x1,16x16,grpc-unary,grpc-stream,new-connection,bulk-down,bulk-up,tcp
+	$(GO) tool pprof -proto -output cmd/waypoint/default.pgo .cache/bench-pgo/*.cpu.pprof
+
+.PHONY: bin/bench
+bin/bench:
+	$(GO) build -o $@ ./benchmarks
 
 .PHONY: fuzz
 fuzz: ## every fuzz target in the tree; FUZZTIME seconds in all, shared out evenly

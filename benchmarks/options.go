@@ -16,6 +16,7 @@ type options struct {
 	rounds               int
 	span                 time.Duration
 	waypoint, cache, out string
+	profiles             string
 	short                bool
 
 	chosen []scenario.Scenario
@@ -33,6 +34,7 @@ func (o *options) parse(args []string) error {
 	f.StringVar(&o.waypoint, "waypoint", "bin/waypoint", "our binary")
 	f.StringVar(&o.cache, "cache", ".cache", "where Envoy is installed")
 	f.StringVar(&o.out, "out", "benchmarks/results", "folder for results")
+	f.StringVar(&o.profiles, "profiles", "", "folder for a CPU and an allocation profile of the waypoint under each load; profiling costs a little")
 	f.BoolVar(&o.short, "short", false, "look at function: one round of everything, asserting what is deterministic")
 	if err := f.Parse(args); err != nil {
 		return err

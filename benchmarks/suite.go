@@ -51,7 +51,7 @@ func (s *suite) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.bench = scenario.Bench{Network: network, TLS: config, Span: s.span, Short: s.short}
+	s.bench = scenario.Bench{Network: network, TLS: config, Span: s.span, Short: s.short, Profiles: s.profiles}
 	if err := s.startNode(ctx, l, network.NodeFiles()); err != nil {
 		return err
 	}
@@ -223,8 +223,14 @@ func (s *suite) judge(sc scenario.Scenario, t target.Target, r report.Round) {
 // report shows and keeps the results. Plots and README are of whole runs only.
 func (s *suite) report(r *report.Report) error {
 	fmt.Println()
-	if err := errors.Join(r.WriteText(os.Stdout), r.WriteGoals(os.Stdout), os.MkdirAll(s.out, 0o755)); err != nil {
+	if err := errors.Join(r.WriteText(os.Stdout), os.MkdirAll(s.out, 0o755)); err != nil {
 		return err
+	}
+	if !s.short {
+		fmt.Println()
+		if err := r.WriteGoals(os.Stdout); err != nil {
+			return err
+		}
 	}
 	if err := r.WriteJSON(filepath.Join(s.out, "latest.json")); err != nil || s.scenarios != "" || s.short {
 		return err

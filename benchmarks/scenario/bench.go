@@ -20,6 +20,8 @@ type Bench struct {
 	Span    time.Duration // to measure for, in each round
 	// Short runs look at function: less warming up and settling, fewer streams.
 	Short bool
+	// Profiles is a folder for profiles of our waypoint under load; none: no profiles.
+	Profiles string
 
 	objects float64 // on the heap of our waypoint with nothing but the service that is called
 }
@@ -156,7 +158,11 @@ func drive(ctx context.Context, b *Bench, i *target.Instance, s Scenario, r *rep
 	if err := b.warmUp(ctx, run); err != nil {
 		return err
 	}
+	done := b.profile(ctx, i, s)
 	if err := charge(ctx, i, s, r, func() (*load.Sample, error) { return run.Measure(ctx, b.Span) }); err != nil {
+		return errors.Join(err, done())
+	}
+	if err := done(); err != nil {
 		return err
 	}
 	if s.syscalls {

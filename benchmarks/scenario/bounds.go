@@ -17,10 +17,10 @@ var bounds = map[string]map[report.Metric]float64{
 	"grpc-unary":    {report.Allocs: 16},
 	"grpc-stream":   {report.Allocs: 2},
 	"idle-10k":      {report.StreamIdle: 4, report.StreamAfterRequest: 6},
-	"slow-reader":   {report.StreamStalled: 2048},
-	"routes-5000":   {report.Objects: 30},
+	"slow-reader":   {report.StreamStalled: 2560},
+	"routes-5000":   {report.Objects: 60},
 	"services-500":  {report.Objects: 150},
-	"policies-1000": {report.Objects: 60},
+	"policies-1000": {report.Objects: 120},
 }
 
 // CheckBounds returns which figures of a round of our waypoint exceed their bounds.

@@ -58,7 +58,7 @@ func measureSlow(ctx context.Context, b *Bench, i *target.Instance, s Scenario, 
 	span := slowFor
 	if b.Short {
 		span = 2 * time.Second
-		s.Load.Tunnels = 10
+		s.Load.Tunnels = 20
 	}
 	before, err := i.RSS()
 	if err != nil {

@@ -80,12 +80,26 @@ func (i *Instance) RequestsCounted(ctx context.Context) (n float64, err error) {
 	return n, err
 }
 
+// Profiled reports whether Profile works: for ours.
+func (i *Instance) Profiled() bool { return i.admin != "" }
+
+// Profile writes a profile of net/http/pprof, such as "allocs", to w.
+func (i *Instance) Profile(ctx context.Context, what string, w io.Writer) error {
+	return fetch(ctx, i.admin+"/debug/pprof/"+what, func(body io.Reader) error {
+		_, err := io.Copy(w, body)
+		return err
+	})
+}
+
+// fetchTimeout is longer than a CPU profile takes.
+const fetchTimeout = time.Minute
+
 func fetch(ctx context.Context, url string, read func(io.Reader) error) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return err
 	}
-	resp, err := (&http.Client{Timeout: 10 * time.Second}).Do(req)
+	resp, err := (&http.Client{Timeout: fetchTimeout}).Do(req)
 	if err != nil {
 		return err
 	}
