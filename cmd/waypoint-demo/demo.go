@@ -68,20 +68,21 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 			show.log(w.waypoint)
 		}
 	}
-	if err := show.closing(w); err != nil {
+	if o.keep { // the last step has ended it
+		if err := w.startWaypoint(ctx); err != nil {
+			return err
+		}
+	}
+	if err := show.closing(w, o.keep); err != nil {
 		return err
 	}
 	if o.keep {
-		return keep(ctx, w, show, asExpected)
+		<-ctx.Done()
 	}
-	return verdict(asExpected)
-}
-
-func verdict(asExpected bool) error {
-	if asExpected {
-		return nil
+	if !asExpected {
+		return errDiffers
 	}
-	return errDiffers
+	return nil
 }
 
 // playStep plays a step. That it cannot be played is not as expected, too.

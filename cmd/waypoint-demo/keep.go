@@ -1,41 +1,59 @@
 package main
 
-import (
-	"context"
-	"path/filepath"
-)
+import "path/filepath"
 
-// keep starts the waypoint again, which the last step has ended, says what there
-// is to try, and waits for Ctrl-C.
-func keep(ctx context.Context, w *world, s *show, asExpected bool) error {
-	if err := w.startWaypoint(ctx); err != nil {
-		return err
+// kept says where everything is that --keep leaves up.
+type kept struct {
+	Waypoint  string `json:"waypoint"`
+	Admin     string `json:"admin"`
+	Metrics   string `json:"metrics"`
+	Manifests string `json:"manifests"` // folder; an edit there is in force at once
+	Cert      string `json:"cert"`      // of the client, for `waypoint tunnel`
+	Key       string `json:"key"`
+	Root      string `json:"root"`
+}
+
+func newKept(w *world) *kept {
+	return &kept{
+		Waypoint:  hboneAddr,
+		Admin:     "http://" + adminAddr,
+		Metrics:   "http://" + metricsAddr + "/metrics",
+		Manifests: w.manifests,
+		Cert:      filepath.Join(w.clientDir, "cert.pem"),
+		Key:       filepath.Join(w.clientDir, "key.pem"),
+		Root:      filepath.Join(w.clientDir, "ca.pem"),
 	}
-	file := func(name string) string { return filepath.Join(w.clientDir, name) }
-	s.printf(`
-The mesh is up, the waypoint started again. Enter it as spiffe://cluster.local/ns/default/sa/client:
+}
 
-  %s tunnel --waypoint %s --cert %s \
-    --key %s --root %s \
-    --forward 127.0.0.1:8080=%s --socks5 127.0.0.1:1080
+// invite says what there is to try.
+func (s *show) invite(program string, k *kept) {
+	s.printf(`
+The mesh is up, the waypoint started again. A way into it, as %s:
+
+  %s tunnel --waypoint %s --socks5 127.0.0.1:1080 \
+    --cert %s --key %s --root %s
 
 and in another terminal:
 
-  curl -i http://127.0.0.1:8080/                     # 90 %% reviews-v1
-  curl -i -H 'x-canary: 1' http://127.0.0.1:8080/    # reviews-v2
-  curl -i -X POST http://127.0.0.1:8080/             # 403: the policy allows GET
-  curl -i --proxy socks5h://127.0.0.1:1080 http://ratings.default.svc.cluster.local:8080/
+  export ALL_PROXY=socks5h://127.0.0.1:1080
+  curl -i http://reviews.default.svc.cluster.local:8080/                      9 of 10 times reviews-v1
+  curl -i -H 'x-canary: 1' http://reviews.default.svc.cluster.local:8080/     reviews-v2
+  curl -i -X POST http://reviews.default.svc.cluster.local:8080/              403: its policy allows GET
+  curl -i http://ratings.default.svc.cluster.local:8080/                      200, though an endpoint is dead
 
-Edit the manifests in %s, and see what becomes of it:
+An edit of the manifests is in force at once. Change weights, or add an example:
 
-  http://%s/            what there is to look at: the snapshot in force, a live view, profiles
-  http://%s/metrics     the metrics
-  %s explain --admin http://%s --from %s --to %s GET /
+  $EDITOR %s/route-http.yaml
+  cp examples/features/policy-deny.yaml %s/
+  curl -i http://policy-deny.default.svc.cluster.local:8080/admin/users       403
+
+What the waypoint says of itself, and of a request that nobody has sent:
+
+  %s/
+  %s
+  %s explain --admin %s --from %s --to %s GET /
 
 Ctrl-C ends all of it.
-`, w.command[0], hboneAddr, file("cert.pem"), file("key.pem"), file("ca.pem"), reviewsVIP,
-		w.manifests, adminAddr, metricsAddr, w.command[0], adminAddr, clientID, reviewsVIP)
-	<-ctx.Done()
-	s.printf("\nending\n")
-	return verdict(asExpected)
+`, clientID, program, k.Waypoint, k.Cert, k.Key, k.Root, k.Manifests, k.Manifests,
+		k.Admin, k.Metrics, program, k.Admin, clientID, reviewsVIP)
 }

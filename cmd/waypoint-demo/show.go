@@ -23,6 +23,7 @@ type report struct {
 	ReadyMS float64  `json:"ready_ms"` // from the waypoint's start until it was ready
 	Steps   []played `json:"steps"`
 	evidence
+	Kept *kept `json:"kept,omitempty"`
 }
 
 func newShow(o options, out io.Writer) *show {
@@ -64,14 +65,14 @@ func (s *show) printf(format string, args ...any) { fmt.Fprintf(s.text, format, 
 
 func (s *show) opening(w *world) {
 	s.report.ReadyMS = float64(w.waypoint.ready.Microseconds()) / 1000
-	s.printf(`A mesh on %s of this machine: %d applications, node proxies for their pods, two clients.
+	s.printf(`A mesh on %s of this machine: applications, a node proxy for each of their pods, two clients.
 
   client  ==tunnel==>  waypoint %s  ==tunnel==>  node proxy  -->  application
 
 The waypoint is a process of its own, %s run --config <copy of examples/mesh>.
 It was ready %s after its start.
 
-`, network, applications, hboneAddr, w.command[0], millis(w.waypoint.ready))
+`, network, hboneAddr, w.command[0], millis(w.waypoint.ready))
 }
 
 func (s *show) begin(number int, st step) {
@@ -85,7 +86,7 @@ func (s *show) end(p played) {
 		s.report.OK = false
 		mark = s.look(red, "FAIL")
 	}
-	s.printf(" %s seen      %s  %s\n\n", mark, p.Seen, s.look(faint, fmt.Sprintf("(%.1f s)", p.Millis/1000)))
+	s.printf(" %s seen      %s  %s\n\n", mark, p.Seen, s.look(faint, "("+took(p.Millis)+")"))
 }
 
 // log shows the end of the waypoint's own log, after something that was not as expected.
@@ -93,9 +94,21 @@ func (s *show) log(p *process) {
 	s.printf("      the waypoint's log ends with\n%s\n\n", indent(p.log.tail(10), "        "))
 }
 
-// closing shows the evidence, and the sum of it all.
-func (s *show) closing(w *world) error {
+// took writes a duration in the unit that suits it.
+func took(millis float64) string {
+	if millis < 1000 {
+		return fmt.Sprintf("%.0f ms", millis)
+	}
+	return fmt.Sprintf("%.1f s", millis/1000)
+}
+
+// closing shows the evidence, the sum of it all, and what there is to try if
+// everything is kept up.
+func (s *show) closing(w *world, keep bool) error {
 	s.report.evidence = w.seen
+	if keep {
+		s.report.Kept = newKept(w)
+	}
 	if s.json != nil {
 		return s.json.Encode(s.report)
 	}
@@ -114,6 +127,9 @@ func (s *show) closing(w *world) error {
 		look = red
 	}
 	s.printf("%s\n", s.look(look, sum))
+	if keep {
+		s.invite(w.command[0], s.report.Kept)
+	}
 	return nil
 }
 

@@ -136,7 +136,7 @@ func drain(ctx context.Context, w *world) (string, bool, error) {
 	}
 	goaway := tunnel.GoneAway() != nil
 	seen := fmt.Sprintf("readiness %d, the request %d, GOAWAY %s, exit code %d after %s",
-		ready, resp.StatusCode, yes(goaway), code, millis(time.Since(start)))
+		ready, resp.StatusCode, yes(goaway), code, took(float64(time.Since(start).Milliseconds())))
 	return seen, ready == http.StatusServiceUnavailable && resp.StatusCode == http.StatusOK && goaway && code == 0, nil
 }
 

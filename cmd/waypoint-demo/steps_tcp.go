@@ -75,7 +75,7 @@ func serverFirst(ctx context.Context, w *world) (string, bool, error) {
 	if err != nil {
 		return "", false, err
 	}
-	seen := fmt.Sprintf("%q after %.0f ms; then %q", strings.TrimSpace(greeted), float64(took.Microseconds())/1000, strings.TrimSpace(answer))
+	seen := fmt.Sprintf("%q after %s; then %q", strings.TrimSpace(greeted), millis(took), strings.TrimSpace(answer))
 	return seen, greeted == greeting && answer == "you said NOOP\n" && took < detection, nil
 }
 

@@ -39,9 +39,6 @@ const (
 	strangerID = "spiffe://cluster.local/ns/default/sa/stranger"
 )
 
-// applications is how many startApplications starts.
-const applications = 11
-
 // world is all that the steps play with.
 type world struct {
 	stage *stage
@@ -85,7 +82,7 @@ func newWorld(ctx context.Context, s *stage, o options) (*world, error) {
 		o.waypoint, "run", "--config", w.manifests,
 		"--cert", filepath.Join(w.certs, "cert.pem"), "--key", filepath.Join(w.certs, "key.pem"), "--root", filepath.Join(w.certs, "ca.pem"),
 		"--listen", hboneAddr, "--status", statusAddr, "--metrics", metricsAddr, "--admin", adminAddr,
-		"--access-log", "json", "--otlp-endpoint", "http://" + collectorAddr,
+		"--access-log", "text", "--otlp-endpoint", "http://" + collectorAddr,
 		"--drain-delay", "300ms", "--drain-timeout", "10s",
 	}
 	return w, w.startWaypoint(ctx)
