@@ -45,7 +45,7 @@ func (a *App) Run(stop context.Context) error {
 	start(a.listener.Serve)
 	a.serving.Met()
 	a.log.Info("serving", "hbone", a.Addr(), "status", a.StatusAddr(), "metrics", a.MetricsAddr(), "admin", a.AdminAddr(),
-		"identity", a.identity(), "version", a.o.Version)
+		"identity", a.certs.URI(), "version", a.o.Version)
 
 	var err error
 	select {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/waypoint-mesh/waypoint/internal/identity"
@@ -14,54 +15,68 @@ import (
 // Current is the certificate and the roots that a source last obtained. It
 // implements identity.Source; the zero value has nothing yet.
 type Current struct {
-	mu      sync.Mutex
-	cert    *tls.Certificate
-	roots   *x509.CertPool
-	changed chan struct{} // made when somebody asks, closed by the next Store
+	now atomic.Pointer[pair] // read by every handshake and request
 
-	rootNotAfter time.Time // the first of the roots to end
-	stored       uint64
+	mu      sync.Mutex
+	changed chan struct{} // guarded by mu; made when somebody asks, closed by the next Store
+	stored  uint64        // guarded by mu
 }
 
 var _ identity.Source = (*Current)(nil)
 
-// Store puts a pair in force. It has to have passed Check.
-func (c *Current) Store(cert *tls.Certificate, roots []*x509.Certificate) {
-	pool := x509.NewCertPool()
+// pair is a certificate, what it says, and the roots that came with it. It does
+// not change.
+type pair struct {
+	cert         *tls.Certificate
+	roots        *x509.CertPool
+	rootNotAfter time.Time // the first of the roots to end
+	id           identity.ID
+	uri          string // of id
+	idErr        error
+}
+
+func newPair(cert *tls.Certificate, roots []*x509.Certificate) *pair {
+	p := &pair{cert: cert, roots: x509.NewCertPool()}
 	for _, r := range roots {
-		pool.AddCert(r)
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.cert, c.roots = cert, pool
-	c.stored++
-	c.rootNotAfter = time.Time{}
-	for _, r := range roots {
-		if c.rootNotAfter.IsZero() || r.NotAfter.Before(c.rootNotAfter) {
-			c.rootNotAfter = r.NotAfter
+		p.roots.AddCert(r)
+		if p.rootNotAfter.IsZero() || r.NotAfter.Before(p.rootNotAfter) {
+			p.rootNotAfter = r.NotAfter
 		}
 	}
+	p.id, p.idErr = identity.FromCertificate(cert.Leaf)
+	p.uri = p.id.String()
+	return p
+}
+
+// Store puts a pair in force. It has to have passed Check.
+func (c *Current) Store(cert *tls.Certificate, roots []*x509.Certificate) {
+	c.now.Store(newPair(cert, roots))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stored++
 	if c.changed != nil {
 		close(c.changed)
 		c.changed = nil
 	}
 }
 
+var errNone = errors.New("no certificate has been obtained yet")
+
 // Certificate returns the certificate in force.
 func (c *Current) Certificate() (*tls.Certificate, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.cert == nil {
-		return nil, errors.New("no certificate has been obtained yet")
+	p := c.now.Load()
+	if p == nil {
+		return nil, errNone
 	}
-	return c.cert, nil
+	return p.cert, nil
 }
 
 // Roots returns the roots in force, nil before the first Store.
 func (c *Current) Roots() *x509.CertPool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.roots
+	if p := c.now.Load(); p != nil {
+		return p.roots
+	}
+	return nil
 }
 
 // Changed returns a channel that is closed by the next Store.
@@ -76,12 +91,20 @@ func (c *Current) Changed() <-chan struct{} {
 
 // Identity returns who the certificate in force says we are, and until when.
 func (c *Current) Identity() (id identity.ID, notAfter time.Time, err error) {
-	cert, err := c.Certificate()
-	if err != nil {
-		return identity.ID{}, time.Time{}, err
+	p := c.now.Load()
+	if p == nil {
+		return identity.ID{}, time.Time{}, errNone
 	}
-	id, err = identity.FromCertificate(cert.Leaf)
-	return id, cert.Leaf.NotAfter, err
+	return p.id, p.cert.Leaf.NotAfter, p.idErr
+}
+
+// URI returns who we are as a SPIFFE URI, "" if there is no certificate. It is
+// asked for every request.
+func (c *Current) URI() string {
+	if p := c.now.Load(); p != nil {
+		return p.uri
+	}
+	return ""
 }
 
 // Stats says how a source is doing.
@@ -94,12 +117,13 @@ type Stats struct {
 
 // Stats returns how the source is doing, apart from its failures.
 func (c *Current) Stats() Stats {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.cert == nil {
+	p := c.now.Load()
+	if p == nil {
 		return Stats{}
 	}
-	return Stats{NotAfter: c.cert.Leaf.NotAfter, RootNotAfter: c.rootNotAfter, Renewals: c.stored - 1}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return Stats{NotAfter: p.cert.Leaf.NotAfter, RootNotAfter: p.rootNotAfter, Renewals: max(c.stored, 1) - 1}
 }
 
 // Check says why no peer would accept cert: it states no identity, or does not
