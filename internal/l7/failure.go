@@ -19,14 +19,19 @@ type failure struct {
 	// stale: the connection had been used before and ended without a byte of a
 	// response.
 	stale bool
+	// answered: the endpoint has answered, with a status to be retried.
+	answered bool
 	// final: another attempt would not help, or there is nobody to answer.
 	final bool
 }
 
-// clientGone ends an exchange that nobody waits for any more.
+// clientGone ends an exchange that nobody waits for any more. What went wrong
+// before stays the reason.
 func (e *exchange) clientGone() *failure {
-	e.flow.Flags |= flow.DownstreamClosed
-	e.flow.Details = "downstream_remote_disconnect"
+	if e.flow.Flags == 0 {
+		e.flow.Flags = flow.DownstreamClosed
+		e.flow.Details = "downstream_remote_disconnect"
+	}
 	e.responded = true // there is nobody to answer
 	e.down.abort(e.t.Batch())
 	return &failure{final: true}

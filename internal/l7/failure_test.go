@@ -261,6 +261,9 @@ func TestRetryByRoute(t *testing.T) {
 			if f := r.flows(1)[0]; f.Retries != tt.retries {
 				t.Errorf("%d retries", f.Retries)
 			}
+			if n := r.dialled("10.0.0.1:8080"); n != 1 {
+				t.Errorf("%d connections: one that has answered can be used again", n)
+			}
 		})
 	}
 }

@@ -40,7 +40,7 @@ func (e *exchange) attempt() *failure {
 		e.breakOff(f)
 		return nil
 	case f != nil:
-		e.finishAttempt(false)
+		e.finishAttempt(e.requested && !e.cutShort && f.answered && e.skipResponse())
 		return f
 	case e.res.status == 101:
 		e.relay()
@@ -48,6 +48,19 @@ func (e *exchange) attempt() *failure {
 	}
 	e.finishAttempt(e.requested && !e.cutShort)
 	return nil
+}
+
+// skipResponse drops what has arrived of a response that is not passed on, and
+// reports whether that was all of it.
+func (e *exchange) skipResponse() bool {
+	b := e.t.Batch()
+	for {
+		p, err := e.up.next(b)
+		if len(p) == 0 {
+			return errors.Is(err, io.EOF)
+		}
+		e.up.consume(b, len(p))
+	}
 }
 
 // finishAttempt gives the endpoint's side back.
@@ -238,7 +251,7 @@ func (e *exchange) pumpHead(b *task.Batch) (bool, *failure) {
 	}
 	e.flow.UpstreamTime, e.flow.Details = time.Since(e.flow.Start), "via_upstream"
 	if e.wantsRetry(e.res.status) {
-		return false, &failure{reply: &tooLate} // if time is up before the next attempt
+		return false, &failure{reply: &tooLate, answered: true} // the reply: if time is up before the next attempt
 	}
 	e.replay.release()
 	e.filterResponse()
