@@ -2,14 +2,9 @@ package l7
 
 import (
 	"bytes"
-	"net/netip"
 	"testing"
 
-	"github.com/waypoint-mesh/waypoint/internal/authz"
-	"github.com/waypoint-mesh/waypoint/internal/decide"
 	"github.com/waypoint-mesh/waypoint/internal/flow"
-	"github.com/waypoint-mesh/waypoint/internal/identity"
-	"github.com/waypoint-mesh/waypoint/internal/mesh"
 	"github.com/waypoint-mesh/waypoint/internal/task"
 )
 
@@ -36,50 +31,23 @@ func (silent) Start(*flow.Flow)    {}
 func (silent) Progress(*flow.Flow) {}
 func (silent) Done(*flow.Flow)     {}
 
-// turns runs whole HTTP/1.1 exchanges within turns of the calling goroutine.
+// turns runs whole HTTP/1.1 exchanges on one connection of a table.
 type turns struct {
-	sched   *task.Scheduler
-	fw      *Forwarder
-	port    *mesh.Port
+	*table
 	client  *pipe
 	request []byte
 	want    int // bytes of a response
 }
 
 func newTurns(tb testing.TB, request, answer string) *turns {
-	s := task.NewScheduler(task.Coroutines)
-	tb.Cleanup(s.Close)
-	allowAll, _ := authz.Compile(nil, authz.Options{HTTP: true})
-	svc := &mesh.Service{Key: "d/e", Attached: true, Telemetry: new(flow.Service)}
-	port := &mesh.Port{Number: 80, Protocol: mesh.HTTP1, Service: svc, HTTPAuthz: allowAll}
-	port.Endpoints = []*mesh.Endpoint{{Addr: netip.MustParseAddrPort("10.0.0.1:80"), Port: port, Load: new(mesh.Load), Workload: new(mesh.Workload)}}
-	svc.Ports = []*mesh.Port{port}
-	store := new(mesh.Store)
-	store.Publish(&mesh.Snapshot{Version: 1, Services: map[string]*mesh.Service{svc.Key: svc}})
-	fw := New(Options{
-		Scheduler: s, Store: store, Observer: silent{}, ClientHeaders: true, Identity: func() string { return "spiffe://t/ns/d/sa/w" },
-		Dial: func(*task.Task, *mesh.Endpoint) (task.Stream, error) {
-			ours, theirs := newPipe(64 << 10)
-			theirs.SetWaker(&instant{pipe: theirs, answer: []byte(answer)})
-			return ours, nil
-		},
+	r := newTable(tb, silent{}, func(_ *task.Scheduler, theirs *pipe) {
+		theirs.SetWaker(&instant{pipe: theirs, answer: []byte(answer)})
 	})
-	r := &turns{sched: s, fw: fw, port: port, request: []byte(request)}
-	return r.another()
+	return &turns{table: r, client: r.sit(), request: []byte(request)}
 }
 
-// another is a further connection to the same Forwarder.
-func (r *turns) another() *turns {
-	ours, theirs := newPipe(64 << 10)
-	r.sched.Turn(func(b *task.Batch) {
-		r.fw.Serve(b, Inbound{
-			Stream: ours, Dest: decide.Destination{Port: r.port, Dialled: netip.MustParseAddrPort("10.1.0.1:80")},
-			Peer:     identity.ID{TrustDomain: "t", Namespace: "c", ServiceAccount: "a"},
-			PeerAddr: netip.MustParseAddrPort("10.2.0.1:999"),
-		})
-	})
-	return &turns{sched: r.sched, fw: r.fw, port: r.port, client: theirs, request: r.request}
-}
+// another is a further connection.
+func (r *turns) another() *turns { return &turns{table: r.table, client: r.sit(), request: r.request} }
 
 func (r *turns) exchange(tb testing.TB) {
 	r.sched.Turn(func(b *task.Batch) { _, _ = r.client.Write(b, r.request) })

@@ -3,17 +3,13 @@ package l7
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"io"
 	"net/http"
-	"net/netip"
 	"strings"
 	"testing"
 
-	"github.com/waypoint-mesh/waypoint/internal/authz"
-	"github.com/waypoint-mesh/waypoint/internal/decide"
-	"github.com/waypoint-mesh/waypoint/internal/flow"
 	"github.com/waypoint-mesh/waypoint/internal/flow/flowtest"
-	"github.com/waypoint-mesh/waypoint/internal/mesh"
 	"github.com/waypoint-mesh/waypoint/internal/task"
 )
 
@@ -62,39 +58,12 @@ func FuzzSmuggling(f *testing.F) {
 	} {
 		f.Add([]byte(s), uint8(0))
 	}
-	allowAll, err := authz.Compile(nil, authz.Options{HTTP: true})
-	if err != nil {
-		f.Fatal(err)
-	}
 	f.Fuzz(func(t *testing.T, in []byte, piece uint8) {
-		sched := task.NewScheduler(task.Coroutines)
-		defer sched.Close()
-		svc := &mesh.Service{Key: "d/e", Attached: true, Telemetry: new(flow.Service)}
-		port := &mesh.Port{Number: 80, Protocol: mesh.HTTP1, Service: svc, HTTPAuthz: allowAll}
-		port.Endpoints = []*mesh.Endpoint{{Addr: netip.MustParseAddrPort("10.0.0.1:80"), Port: port, Load: new(mesh.Load), Workload: new(mesh.Workload)}}
-		svc.Ports = []*mesh.Port{port}
-		store, rec := new(mesh.Store), new(flowtest.Recorder)
-		store.Publish(&mesh.Snapshot{Version: 1, Services: map[string]*mesh.Service{svc.Key: svc}})
 		var seen []string
-		fw := New(Options{
-			Scheduler: sched, Store: store, Observer: rec,
-			Dial: func(*task.Task, *mesh.Endpoint) (task.Stream, error) {
-				ours, theirs := newPipe(1 << 20)
-				theirs.SetWaker(&judge{pipe: theirs, t: t, seen: &seen})
-				return ours, nil
-			},
-			Limits: Limits{IdleTimeout: -1},
-		})
-		ours, client := newPipe(1 << 20)
-		sched.Turn(func(b *task.Batch) {
-			fw.Serve(b, Inbound{Stream: ours, Dest: decide.Destination{Port: port, Dialled: netip.MustParseAddrPort("10.1.0.1:80")}, Target: "10.1.0.1:80"})
-		})
-		for size := max(int(piece), 1); len(in) > 0; {
-			n := min(size, len(in))
-			sched.Turn(func(b *task.Batch) { _, _ = client.Write(b, in[:n]) })
-			in = in[n:]
-		}
-		sched.Turn(func(b *task.Batch) { _ = client.CloseWrite(b) })
+		rec := new(flowtest.Recorder)
+		fw := newTable(t, rec, func(_ *task.Scheduler, theirs *pipe) { theirs.SetWaker(&judge{pipe: theirs, t: t, seen: &seen}) })
+		client := fw.sit()
+		fw.say(client, in, int(piece))
 		if rec.Open() != 0 {
 			t.Errorf("%d exchanges are still open", rec.Open())
 		}
@@ -108,4 +77,65 @@ func FuzzSmuggling(f *testing.F) {
 			t.Errorf("decided about %q, the application saw %q", decided, seen)
 		}
 	})
+}
+
+// FuzzAnswer holds that a client reads of a response what net/http would have read
+// of the endpoint, or is told that something is wrong.
+func FuzzAnswer(f *testing.F) {
+	for _, s := range []string{
+		ok, "HTTP/1.1 200 OK\r\n\r\nuntil the end", "HTTP/1.1 100 Continue\r\n\r\n" + ok, "HTTP/1.1 204 No\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nT: 1\r\n\r\n", "HTTP/1.0 304 x\r\nContent-Length: 5\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabc", "HTTP/1.1 101 x\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\n",
+	} {
+		f.Add([]byte(s), uint8(0), "GET")
+		f.Add([]byte(s), uint8(3), "HEAD")
+	}
+	f.Fuzz(func(t *testing.T, in []byte, piece uint8, method string) {
+		if method != "HEAD" {
+			method = "GET"
+		}
+		var app *pipe
+		rec := new(flowtest.Recorder)
+		r := newTable(t, rec, func(_ *task.Scheduler, theirs *pipe) { app = theirs })
+		client := r.sit()
+		r.sched.Turn(func(b *task.Batch) {
+			_, _ = client.Write(b, []byte(method+" / HTTP/1.1\r\nHost: e\r\nConnection: close\r\n\r\n"))
+		})
+		r.say(app, in, int(piece))
+		if rec.Open() != 0 {
+			t.Fatal("the exchange is still open")
+		}
+		got, err := readAnswer(client.Peek(), method)
+		if err == nil && got.Header.Get("Server") == "waypoint" && got.StatusCode >= 500 {
+			return
+		}
+		want, wantErr := readAnswer(in, method)
+		if (err == nil) != (wantErr == nil) && !(wantErr == nil && errors.Is(err, io.ErrUnexpectedEOF)) {
+			t.Fatalf("the client reads %v, %v; of the endpoint it is %v, %v", got, err, want, wantErr)
+		}
+		if err == nil && (got.StatusCode != want.StatusCode || got.text != want.text) {
+			t.Errorf("the client reads %d %q, the endpoint sent %d %q", got.StatusCode, got.text, want.StatusCode, want.text)
+		}
+	})
+}
+
+type readResponse struct {
+	*http.Response
+	text string
+}
+
+// readAnswer reads the final response in p.
+func readAnswer(p []byte, method string) (*readResponse, error) {
+	in := bufio.NewReader(bytes.NewReader(p))
+	for {
+		res, err := http.ReadResponse(in, &http.Request{Method: method})
+		if err != nil {
+			return nil, err
+		}
+		if res.StatusCode < 200 && res.StatusCode != 101 {
+			continue
+		}
+		text, err := io.ReadAll(res.Body)
+		return &readResponse{res, string(text)}, err
+	}
 }
