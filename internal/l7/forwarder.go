@@ -2,11 +2,13 @@ package l7
 
 import (
 	"maps"
+	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/waypoint-mesh/waypoint/internal/decide"
 	"github.com/waypoint-mesh/waypoint/internal/flow"
 	"github.com/waypoint-mesh/waypoint/internal/h2"
 	"github.com/waypoint-mesh/waypoint/internal/identity"
@@ -39,6 +41,18 @@ type Options struct {
 	Budget *h2.Budget
 	// Identity returns our own SPIFFE URI, for x-forwarded-client-cert.
 	Identity func() string
+}
+
+// Inbound is a stream that carries HTTP, and what is known of who opened it.
+type Inbound struct {
+	Stream       task.Stream
+	Dest         decide.Destination
+	Peer         identity.ID
+	PeerAddr     netip.AddrPort
+	Target       string // of the CONNECT
+	Source       *flow.Workload
+	ConnectionID uint64 // of the tunnel
+	peerURI      string // Peer, written out once
 }
 
 // Forwarder serves HTTP on streams and forwards it to endpoints.
@@ -91,7 +105,9 @@ func (fw *Forwarder) Serve(b *task.Batch, in Inbound) {
 	c.idleSince.Store(time.Now().UnixNano())
 	fw.remember(c)
 	in.Stream.SetWaker(c)
-	c.Wake(b)
+	if c.readable() {
+		c.Wake(b)
+	}
 	if fw.draining.Load() {
 		fw.sched.After(finalAfter, (*drainEnd)(fw))
 	}
