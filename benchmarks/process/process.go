@@ -24,8 +24,9 @@ type Process struct {
 	http  *http.Client
 	Start time.Time     // just before exec
 	Ready time.Duration // from Start until it answered its readiness check
-	ended chan error
+	ended chan struct{} // closed when it has ended
 
+	how     error // set before ended is closed
 	stopped bool
 }
 
@@ -63,11 +64,14 @@ func Run(ctx context.Context, c Command) (*Process, error) {
 	cmd.ExtraFiles = c.Files
 	// The program must not outlive us, however we end.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	p := &Process{cmd: cmd, log: log, http: &http.Client{Timeout: 5 * time.Second}, Start: time.Now(), ended: make(chan error, 1)}
+	p := &Process{cmd: cmd, log: log, http: &http.Client{Timeout: 5 * time.Second}, Start: time.Now(), ended: make(chan struct{})}
 	if err := cmd.Start(); err != nil {
 		return nil, errors.Join(err, log.Close())
 	}
-	go func() { p.ended <- cmd.Wait() }()
+	go func() {
+		p.how = cmd.Wait()
+		close(p.ended)
+	}()
 	if c.Ready == "" {
 		return p, nil
 	}
@@ -90,9 +94,8 @@ func (p *Process) waitReady(ctx context.Context, url string) error {
 			return nil
 		}
 		select {
-		case err := <-p.ended:
-			p.ended <- err
-			return fmt.Errorf("ended before it was ready: %w", err)
+		case <-p.ended:
+			return fmt.Errorf("ended before it was ready: %w", p.how)
 		case <-ctx.Done():
 			return fmt.Errorf("not ready at %s: %w", url, ctx.Err())
 		case <-tick.C:
@@ -124,7 +127,7 @@ func (p *Process) Stop() error {
 	if errors.Is(err, os.ErrProcessDone) {
 		err = nil
 	}
-	<-p.ended
+	<-p.ended // how it ended is no news: it was killed
 	return errors.Join(err, p.log.Close())
 }
 

@@ -235,8 +235,3 @@ func record(r *report.Round, sample *load.Sample, cost target.Costs, s Scenario)
 		r.Set(m, sample.Percentile(p).Seconds()*1e3)
 	}
 }
-
-// bulk reports whether bytes count rather than requests.
-func (s Scenario) bulk() bool {
-	return s.Load.Protocol == load.TCP || s.Load.Upload > 0 || len(s.Load.Path) > 1
-}

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -25,28 +26,18 @@ func syscalls(ctx context.Context, b *Bench, i *target.Instance, run *load.Run, 
 	if err != nil || b.Short {
 		return nil
 	}
-	out, err := os.CreateTemp("", "strace-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(out.Name())
-	defer out.Close()
-	cmd := exec.CommandContext(ctx, strace, "-qq", "-c", "-f", "-o", out.Name(), "-p", strconv.Itoa(i.PID()))
+	var out bytes.Buffer
+	cmd := exec.CommandContext(ctx, strace, "-qq", "-c", "-f", "-p", strconv.Itoa(i.PID()))
+	cmd.Stderr = &out // where it prints its counts when it is interrupted
 	if err := cmd.Start(); err != nil {
 		return err
 	}
 	sample, err := run.Measure(ctx, traceFor)
-	// It prints its counts when it is interrupted, and says so by its status.
-	_ = cmd.Process.Signal(os.Interrupt)
-	ended := cmd.Wait()
+	ended := errors.Join(cmd.Process.Signal(os.Interrupt), cmd.Wait())
 	if err != nil {
 		return err
 	}
-	raw, err := os.ReadFile(out.Name())
-	if err != nil {
-		return err
-	}
-	calls, err := parseStrace(string(raw))
+	calls, err := parseStrace(out.String())
 	if err != nil {
 		return errors.Join(fmt.Errorf("strace: %w", err), ended)
 	}
