@@ -73,8 +73,11 @@ fuzz: ## every fuzz target in the tree; FUZZTIME seconds in all, shared out even
 	tools/fuzz.sh $(FUZZTIME) $(PACKAGES)
 
 .PHONY: conformance
-conformance: $(TOOLS)/h2spec ## third-party testers against the real thing: h2spec
-	H2SPEC=$(CURDIR)/$(TOOLS)/h2spec $(GO) test -count=1 -v -run '^TestH2spec$$' ./internal/h2
+conformance: export H2SPEC := $(CURDIR)/$(TOOLS)/h2spec
+conformance: export WAYPOINT := $(CURDIR)/bin/waypoint
+conformance: $(TOOLS)/h2spec build ## h2spec, curl, nghttp, h2load, grpc-go, WebSocket against bin/waypoint and internal/h2
+	$(GO) test -count=1 -v -run '^TestH2spec$$' ./internal/h2
+	$(GO) test -count=1 -v ./test/conformance
 
 .PHONY: lint
 lint: $(TOOLS)/golangci-lint ## static checks and formatting

@@ -48,6 +48,7 @@ type Conn struct {
 	received  int32 // connection credit not yet returned
 	window    int32 // what the peer may still send, all streams together
 	control   bucket
+	updates   int32 // WINDOW_UPDATEs that the peer owes us nothing for: see chargeUpdate
 	resets    bucket
 	roundTrip time.Duration // measured once, by our SETTINGS
 	sentAt    time.Duration // of our SETTINGS

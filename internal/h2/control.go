@@ -158,7 +158,7 @@ func (c *Conn) onWindowUpdate(h frameHeader, p []byte) error {
 		return connError(FrameSizeError, "WINDOW_UPDATE is not 4 bytes")
 	}
 	more := int64(binary.BigEndian.Uint32(p) & maxStreamID)
-	if err := c.chargeControl(1); err != nil {
+	if err := c.chargeUpdate(); err != nil {
 		return err
 	}
 	if h.streamID == 0 {

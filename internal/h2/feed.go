@@ -32,15 +32,21 @@ func (c *Conn) Feed(b *task.Batch, p []byte) error {
 // Closed is told that nothing will arrive any more, and why: nil or io.EOF if the
 // peer just ended.
 func (c *Conn) Closed(b *task.Batch, err error) {
-	if err == nil || errors.Is(err, io.EOF) {
+	inOrder := err == nil || errors.Is(err, io.EOF)
+	if inOrder {
 		err = ErrClosed
 	}
 	c.mu.Lock()
 	c.cut(err)
+	last := inOrder && !c.halfShut
+	c.halfShut = c.halfShut || inOrder
 	if c.halfShut {
 		c.cutFor = nil // both sides have ended: let the transport send what it holds
 	}
 	c.release(b)
+	if last {
+		_ = c.t.CloseWrite(b) // an error means that it is gone
+	}
 }
 
 // consume parses p.

@@ -43,7 +43,8 @@ func (b *bucket) refill(now time.Time) {
 func (b *bucket) earn(n int32) { b.level = min(b.level+n, b.burst) }
 
 // The rates. An honest peer stays far below: a gRPC client pings at most once a
-// round trip while data flows, and data earns tokens.
+// round trip while data flows, and data earns tokens. Credit for what we send is
+// counted apart, see chargeUpdate.
 const (
 	controlBurst, controlPerSecond = 1000, 200
 	resetBurst, resetPerSecond     = 200, 200
@@ -55,6 +56,26 @@ func (c *Conn) chargeControl(n int) error {
 		return nil
 	}
 	return connError(EnhanceYourCalm, "too many frames that carry nothing: pings, settings, empty data or resets")
+}
+
+const (
+	// updateBytes is for how much of what we send a peer may return credit in
+	// one frame. Go's HTTP/2 does it every 4 KiB, on both levels; others every
+	// half window.
+	updateBytes = 2 << 10
+	// maxUpdates bounds what a peer saves up while it does not read: more than
+	// any window holds that is in use.
+	maxUpdates = 1 << 20
+)
+
+// chargeUpdate charges the peer for a WINDOW_UPDATE: what we have sent it pays, in
+// proportion, else it is a frame of control like others.
+func (c *Conn) chargeUpdate() error {
+	if c.updates > 0 {
+		c.updates--
+		return nil
+	}
+	return c.chargeControl(1)
 }
 
 // chargeReset charges the peer for a stream that was opened and then reset, by

@@ -221,6 +221,33 @@ func TestHonestTrafficIsNotAFlood(t *testing.T) {
 	}
 }
 
+// TestCreditInSmallPortionsIsNotAFlood: a peer that reads fast, or has let much come
+// before it read, may return the credit for it every 4 KiB, on both levels.
+func TestCreditInSmallPortionsIsNotAFlood(t *testing.T) {
+	l := newLone(t, true, Config{})
+	l.feed(l.raw.settings(setting{settingInitialWindowSize, 16 << 20}).u32(frameWindowUpdate, 0, 16<<20))
+	l.feed(l.raw.headers(1, 0, ":method", "CONNECT", ":authority", "a:1"))
+	s := l.events.accepted[0]
+	l.sched.Turn(func(b *task.Batch) { _ = s.WriteHead(b, &Head{Status: 200}, false) })
+	portion := make([]byte, 64<<10)
+	for sent := 0; sent < 16<<20; {
+		l.sched.Turn(func(b *task.Batch) {
+			n, err := s.Write(b, portion)
+			if err != nil || n == 0 {
+				t.Fatalf("wrote %d bytes: %v", n, err)
+			}
+			sent += n
+		})
+		l.pipe.sent = nil
+	}
+	for range 16 << 20 / (4 << 10) {
+		l.feed(l.raw.u32(frameWindowUpdate, 0, 4<<10).u32(frameWindowUpdate, 1, 4<<10))
+	}
+	if err := l.c.Err(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestTooLargeRequestIsMarked(t *testing.T) {
 	for _, tt := range []struct {
 		name   string

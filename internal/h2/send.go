@@ -22,7 +22,7 @@ func (c *Conn) writeData(s *Stream, p []byte) (int, error) {
 		c.out.data(s, p[:n])
 		c.sendWindow -= int32(n)
 		s.sendWindow -= int32(n)
-		c.control.earn(2) // the peer may return credit for it, on both levels
+		c.updates = min(c.updates+2+int32(n/updateBytes), maxUpdates)
 	}
 	s.wantWrite = n < len(p)
 	if s.wantWrite && s.sendWindow > 0 {
