@@ -150,4 +150,3 @@ func (c *attacker) deadline(d time.Duration) {
 // fate waits until the connection is over, and says how: "GOAWAY CODE" or
 // "closed".
 func (c *attacker) fate() string { return c.outcome(0) }
-

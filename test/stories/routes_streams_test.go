@@ -54,7 +54,9 @@ func TestTCPRoute(t *testing.T) {
 	checkShares(t, shares(200, ask("prod/client", "echo-v1:9090")), map[string]float64{"echo-v1": 0.5, "CONNECT 10.0.0.2:9090 was answered 503": 0.5})
 	checkShares(t, shares(20, ask("consumer/client", "echo:9090")), map[string]float64{"echo-v2": 1})
 	checkShares(t, shares(20, ask("prod/client", "echo-v2:9090")), map[string]float64{"echo-v2": 1})
-	entry := w.logLine(func(line map[string]any) bool { return line["destination_workload"] == "echo-v1" && line["route_name"] != nil })
+	entry := w.logLine(func(line map[string]any) bool {
+		return line["destination_workload"] == "echo-v1" && line["route_name"] != nil
+	})
 	if entry["upstream_host"] != w.Addr(21, 9090) || entry["source_principal"] != "spiffe://cluster.local/ns/prod/sa/client" || entry["method"] != nil {
 		t.Errorf("access log: %v", entry)
 	}
