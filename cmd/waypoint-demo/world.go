@@ -29,7 +29,7 @@ const (
 	ratingsVIP  = "10.0.0.4:8080"
 	checkoutVIP = "10.0.0.5:9090"
 	ledgerVIP   = "10.0.0.8:9000"
-	mailVIP     = "10.0.0.9:25"
+	mailVIP     = "10.0.0.9:2525"
 	secureVIP   = "10.0.0.10:443"
 )
 
