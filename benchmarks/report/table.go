@@ -94,8 +94,8 @@ func (x Result) more() string {
 		format string
 		v      *float64
 	}{{"%s allocs/request", x.AllocsPerRequest}, {"%s syscalls/request", x.Syscalls}, {"%s heap objects/item", x.Objects}} {
-		if o.v != nil {
-			add(o.format, *o.v)
+		if o.v != nil { // none at all is worth saying
+			parts = append(parts, fmt.Sprintf(o.format, figure(*o.v)))
 		}
 	}
 	if x.Errors > 0 {
