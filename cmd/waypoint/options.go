@@ -65,7 +65,7 @@ func (o *options) register(f *pflag.FlagSet) {
 	f.StringVar(&o.logFormat, "log-format", "text", "text or json; the log goes to standard error")
 	f.StringVar(&o.otlpEndpoint, "otlp-endpoint", "", "where to send traces, OTLP over gRPC, as http://HOST:PORT or https://HOST:PORT; default: nowhere")
 	f.Float64Var(&o.traceSampling, "trace-sampling", 1, "percentage of requests traced that arrive without a trace")
-	f.IntVar(&o.maxConnections, "max-connections", 0, "tunnels open at once; 0: as many as the memory limit allows")
+	f.IntVar(&o.maxConnections, "max-connections", 0, "tunnels open at once; 0: one for each 512 KiB of the memory limit (of the cgroup, or GOMEMLIMIT), any number without one")
 	f.DurationVar(&o.maxConnectionAge, "max-connection-age", 0, "after about how long a tunnel is asked to reconnect, so that load spreads over replicas; 0: never")
 	f.DurationVar(&o.handshakeTimeout, "handshake-timeout", 10*time.Second, "time for a TLS handshake")
 	f.DurationVar(&o.idleTimeout, "idle-timeout", time.Hour, "after how long an idle HTTP connection is closed; 0: never")

@@ -46,6 +46,7 @@ func run(cmd *cobra.Command, o *options) error {
 	if err != nil {
 		return err
 	}
+	app.AdoptMemoryLimit(settings.Log)
 	stop, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer cancel()
 	a, err := app.New(stop, settings)

@@ -120,12 +120,8 @@ func (a *App) observer() flow.Observer {
 	return append(list, &a.live)
 }
 
-// windowBudget is how much all receive windows together may grow beyond what
-// they start with.
-const windowBudget = 128 << 20
-
 func (a *App) buildDataPath(context.Context) error {
-	budget, handshakes, observer := h2.NewBudget(windowBudget), wire.NewHandshakes(0), a.observer()
+	budget, handshakes, observer := h2.NewBudget(windows(memoryLimit())), wire.NewHandshakes(0), a.observer()
 	a.tunnels = hbone.NewDialer(hbone.DialerConfig{
 		Scheduler: a.sched, Source: a.certs, Trust: a.o.Trust, Handshakes: handshakes, Budget: budget,
 		ConnectTimeout: a.o.ConnectTimeout,
@@ -154,7 +150,10 @@ func (a *App) bind(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("--listen %s (another waypoint running, or no such address?): %w", a.o.Listen, err)
 	}
-	a.listener = proxy.NewListener(tcp, a.server, a.o.MaxConnections, a.log)
+	limit := memoryLimit()
+	connections := maxConnections(a.o.MaxConnections, limit)
+	a.log.Debug("limits", "memory", limit, "connections", connections)
+	a.listener = proxy.NewListener(tcp, a.server, connections, a.log)
 	adminPages := admin.Handler(admin.Options{
 		Store: &a.store, Level: a.o.Level, Watch: a.live.Watch, Metrics: a.metrics.Handler(), Ready: &a.ready,
 	})

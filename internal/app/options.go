@@ -31,7 +31,7 @@ type Options struct {
 	OTLPEndpoint    string
 	TraceSampling   float64 // percent
 
-	MaxConnections   int
+	MaxConnections   int // 0: as many as the memory limit of the Go runtime allows
 	MaxConnectionAge time.Duration
 	HandshakeTimeout time.Duration
 	ConnectTimeout   time.Duration
