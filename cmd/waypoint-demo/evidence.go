@@ -51,13 +51,13 @@ const telemetryExpected = "its span continues the client's trace; log line and a
 // witness sends one request with a trace of its own and gathers what became of it.
 func witness(ctx context.Context, w *world) (string, bool, error) {
 	traceID, parentID := fmt.Sprintf("%016x%016x", rand.Uint64()|1, rand.Uint64()), fmt.Sprintf("%016x", rand.Uint64()|1)
-	resp, err := get(ctx, w.clientHTTP, http.MethodGet, "http://"+reviewsVIP+"/books/7?full=1",
+	got, err := send(ctx, w.clientHTTP, http.MethodGet, "http://"+reviewsVIP+"/books/7?full=1",
 		"X-Canary", "1", "Traceparent", "00-"+traceID+"-"+parentID+"-01")
 	if err != nil {
 		return "", false, err
 	}
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Sprintf("status %d", resp.StatusCode), false, nil
+	if !got.ok() {
+		return fmt.Sprintf("status %d", got.status), false, nil
 	}
 	for _, r := range w.reviews["v2"].Requests() {
 		if got := r.Get("traceparent"); strings.Contains(got, traceID) {

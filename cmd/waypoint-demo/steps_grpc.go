@@ -42,11 +42,11 @@ const policyExpected = "403 for another identity and for another method, gRPC st
 
 func policy(ctx context.Context, w *world) (string, bool, error) {
 	before := w.arrived()
-	other, err := get(ctx, w.strangerHTTP, http.MethodGet, "http://"+reviewsVIP+"/")
+	other, err := send(ctx, w.strangerHTTP, http.MethodGet, "http://"+reviewsVIP+"/")
 	if err != nil {
 		return "", false, err
 	}
-	post, err := get(ctx, w.clientHTTP, http.MethodPost, "http://"+reviewsVIP+"/")
+	post, err := send(ctx, w.clientHTTP, http.MethodPost, "http://"+reviewsVIP+"/")
 	if err != nil {
 		return "", false, err
 	}
@@ -54,8 +54,8 @@ func policy(ctx context.Context, w *world) (string, bool, error) {
 	code := status.Code(err)
 	arrived := w.arrived() - before
 	seen := fmt.Sprintf("GET as stranger %d, POST as client %d, Pay as stranger status %d (%s); %d at an application",
-		other.StatusCode, post.StatusCode, code, code, arrived)
-	return seen, other.StatusCode == 403 && post.StatusCode == 403 && code == 7 && arrived == 0, nil
+		other.status, post.status, code, code, arrived)
+	return seen, other.status == 403 && post.status == 403 && code == 7 && arrived == 0, nil
 }
 
 // arrived counts what the applications that have policies got.

@@ -12,26 +12,35 @@ import (
 	"time"
 )
 
-// get sends a request and returns its answer, the body read.
-func get(ctx context.Context, c *http.Client, method, url string, header ...string) (*http.Response, error) {
+// answer is what the steps look at of one.
+type answer struct {
+	status int
+	app    string // that answered; empty: the waypoint itself
+}
+
+func (a answer) ok() bool { return a.status == http.StatusOK }
+
+// send sends a request with header fields, name and value in turn, and reads its
+// answer to the end.
+func send(ctx context.Context, c *http.Client, method, url string, header ...string) (answer, error) {
 	var body io.Reader
 	if method == http.MethodPost {
 		body = strings.NewReader("some body")
 	}
 	req, err := http.NewRequestWithContext(ctx, method, url, body)
 	if err != nil {
-		return nil, err
+		return answer{}, err
 	}
 	for i := 0; i+1 < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
 	resp, err := c.Do(req)
 	if err != nil {
-		return nil, err
+		return answer{}, err
 	}
 	defer resp.Body.Close()
 	_, err = io.Copy(io.Discard, resp.Body)
-	return resp, err
+	return answer{resp.StatusCode, resp.Header.Get("X-App")}, err
 }
 
 // answeredBy sends n requests and counts the answers by application. Any status
@@ -39,13 +48,13 @@ func get(ctx context.Context, c *http.Client, method, url string, header ...stri
 func (w *world) answeredBy(ctx context.Context, n int, method, url string, header ...string) (map[string]int, error) {
 	counts := make(map[string]int)
 	for range n {
-		resp, err := get(ctx, w.clientHTTP, method, url, header...)
+		got, err := send(ctx, w.clientHTTP, method, url, header...)
 		if err != nil {
 			return nil, err
 		}
-		who := resp.Header.Get("X-App")
-		if resp.StatusCode != http.StatusOK {
-			who = fmt.Sprintf("status %d", resp.StatusCode)
+		who := got.app
+		if !got.ok() {
+			who = fmt.Sprintf("status %d", got.status)
 		}
 		counts[who]++
 	}
@@ -137,14 +146,14 @@ func edit(ctx context.Context, w *world) (string, bool, error) {
 			return "", false, err
 		}
 		for at := ""; at != to; requests++ {
-			resp, err := get(ctx, w.clientHTTP, http.MethodGet, "http://"+reviewsVIP+"/", "X-Canary", "1")
+			got, err := send(ctx, w.clientHTTP, http.MethodGet, "http://"+reviewsVIP+"/", "X-Canary", "1")
 			if err != nil {
 				return "", false, err
 			}
-			if resp.StatusCode != http.StatusOK {
-				return fmt.Sprintf("status %d after edit %d", resp.StatusCode, i+1), false, nil
+			if !got.ok() {
+				return fmt.Sprintf("status %d after edit %d", got.status, i+1), false, nil
 			}
-			at = resp.Header.Get("X-App")
+			at = got.app
 		}
 		took = append(took, time.Since(start))
 	}

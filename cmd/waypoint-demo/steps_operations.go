@@ -25,9 +25,9 @@ func (w *world) startLoad(ctx context.Context, workers int) *load {
 	for range workers {
 		l.workers.Go(func() {
 			for !l.stopped.Load() {
-				resp, err := get(ctx, w.clientHTTP, http.MethodGet, "http://"+reviewsVIP+"/")
+				got, err := send(ctx, w.clientHTTP, http.MethodGet, "http://"+reviewsVIP+"/")
 				l.sent.Add(1)
-				if err != nil || resp.StatusCode != http.StatusOK {
+				if err != nil || !got.ok() {
 					l.failed.Add(1)
 				}
 			}
@@ -104,12 +104,12 @@ func drain(ctx context.Context, w *world) (string, bool, error) {
 	let := sync.OnceFunc(func() { close(release) })
 	defer let()
 
-	var resp *http.Response
+	var got answer
 	var failed error
 	answered := make(chan struct{})
 	go func() {
 		defer close(answered)
-		resp, failed = get(ctx, w.clientHTTP, http.MethodGet, "http://"+reviewsVIP+"/slow", "X-Canary", "1")
+		got, failed = send(ctx, w.clientHTTP, http.MethodGet, "http://"+reviewsVIP+"/slow", "X-Canary", "1")
 	}()
 	if err := await(ctx, arrived); err != nil {
 		return "", false, err
@@ -136,8 +136,8 @@ func drain(ctx context.Context, w *world) (string, bool, error) {
 	}
 	goaway := tunnel.GoneAway() != nil
 	seen := fmt.Sprintf("readiness %d, the request %d, GOAWAY %s, exit code %d after %s",
-		ready, resp.StatusCode, yes(goaway), code, took(float64(time.Since(start).Milliseconds())))
-	return seen, ready == http.StatusServiceUnavailable && resp.StatusCode == http.StatusOK && goaway && code == 0, nil
+		ready, got.status, yes(goaway), code, took(float64(time.Since(start).Milliseconds())))
+	return seen, ready == http.StatusServiceUnavailable && got.ok() && goaway && code == 0, nil
 }
 
 // untilNotReady asks for the readiness until it has changed, and returns the status.

@@ -98,7 +98,8 @@ func TestHTTP(t *testing.T) {
 		{"mirror", client, "GET", host("mirror") + "/mirrored", nil, 200, "reviews-v1", nil},
 		{
 			"cors: preflight", client, "OPTIONS", host("cors") + "/",
-			[]string{"Origin", "https://shop.test", "Access-Control-Request-Method", "PUT"}, 200, "",
+			[]string{"Origin", "https://shop.test", "Access-Control-Request-Method", "PUT"},
+			200, "",
 			map[string]string{"Access-Control-Allow-Origin": "https://shop.test"},
 		},
 		{"timeouts", client, "GET", host("timeout") + "/", nil, 200, "reviews-v1 reviews-v2", nil},
