@@ -3,6 +3,7 @@ package main
 import (
 	"flag"
 	"fmt"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -28,7 +29,7 @@ const shortSpan = 300 * time.Millisecond
 func (o *options) parse(args []string) error {
 	f := flag.NewFlagSet("benchmarks", flag.ContinueOnError)
 	f.StringVar(&o.scenarios, "scenario", "", "names, comma-separated; all if empty")
-	f.StringVar(&o.targets, "targets", "", "waypoint and envoy, comma-separated, each with :WORKERS where it is to have another number than as shipped; default waypoint,envoy,envoy:2")
+	f.StringVar(&o.targets, "targets", "", "waypoint and envoy, comma-separated, each with :WORKERS where it is to have another number than as shipped; default: both as shipped and with two")
 	f.IntVar(&o.rounds, "rounds", 3, "rounds of each scenario")
 	f.DurationVar(&o.span, "span", 2*time.Second, "time to measure in each round")
 	f.StringVar(&o.waypoint, "waypoint", "bin/waypoint", "our binary")
@@ -44,6 +45,9 @@ func (o *options) parse(args []string) error {
 	}
 	if o.short {
 		o.rounds, o.span = 1, shortSpan
+		if o.targets == "" {
+			o.targets = "waypoint,envoy"
+		}
 	}
 	if o.rounds < 1 || o.span < 50*time.Millisecond {
 		return fmt.Errorf("-rounds must be positive and -span 50ms or more, got %d and %v", o.rounds, o.span)
@@ -84,9 +88,17 @@ type wanted struct {
 	workers int
 }
 
+// defaultTargets are both as shipped, and both with two workers.
+func defaultTargets(cores int) string {
+	if cores == 2 {
+		return "waypoint,envoy,envoy:2" // two is what the waypoint takes
+	}
+	return "waypoint,waypoint:2,envoy,envoy:2"
+}
+
 func parseTargets(list string) ([]wanted, error) {
 	if list == "" {
-		list = "waypoint,envoy,envoy:2"
+		list = defaultTargets(runtime.NumCPU())
 	}
 	var all []wanted
 	for _, t := range fields(list) {

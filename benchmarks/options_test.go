@@ -7,7 +7,8 @@ import (
 
 func TestParseTargets(t *testing.T) {
 	for in, want := range map[string][]wanted{
-		"":                    {{"waypoint", 0}, {"envoy", 0}, {"envoy", 2}},
+		defaultTargets(2):     {{"waypoint", 0}, {"envoy", 0}, {"envoy", 2}},
+		defaultTargets(4):     {{"waypoint", 0}, {"waypoint", 2}, {"envoy", 0}, {"envoy", 2}},
 		"waypoint":            {{"waypoint", 0}},
 		"envoy:4, waypoint:1": {{"envoy", 4}, {"waypoint", 1}},
 	} {

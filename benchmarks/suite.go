@@ -159,11 +159,10 @@ func (s *suite) run(ctx context.Context) error {
 	rep := report.Report{Date: time.Now().UTC().Truncate(time.Second), Machine: report.ThisMachine()}
 	for n, sc := range s.chosen {
 		fmt.Printf("[%d/%d] %s: %s\n", n+1, len(s.chosen), sc.Name, sc.About)
-		results, err := s.scenario(ctx, sc)
-		if err != nil {
-			return fmt.Errorf("%s: %w", sc.Name, err)
+		rep.Results = append(rep.Results, s.scenario(ctx, sc)...)
+		if ctx.Err() != nil {
+			return ctx.Err()
 		}
-		rep.Results = append(rep.Results, results...)
 	}
 	return s.report(&rep)
 }
@@ -184,14 +183,19 @@ func (s *suite) conformance(ctx context.Context) error {
 	return nil
 }
 
-// scenario runs A B A B.
-func (s *suite) scenario(ctx context.Context, sc scenario.Scenario) ([]report.Result, error) {
+// scenario runs A B A B. A round that fails is said to, and the others go on.
+func (s *suite) scenario(ctx context.Context, sc scenario.Scenario) []report.Result {
 	rounds := make([][]report.Round, len(s.targets))
 	for n := range s.rounds {
 		for i, t := range s.targets {
 			r, err := s.bench.Run(ctx, sc, t)
+			if ctx.Err() != nil {
+				return nil
+			}
 			if err != nil {
-				return nil, fmt.Errorf("%v: %w", t, err)
+				s.failed = true
+				fmt.Printf("  round %d/%d %-11v FAILED: %v\n", n+1, s.rounds, t, err)
+				continue
 			}
 			fmt.Printf("  round %d/%d %-11v %s\n", n+1, s.rounds, t, report.Line(r))
 			s.judge(sc, t, r)
@@ -200,9 +204,11 @@ func (s *suite) scenario(ctx context.Context, sc scenario.Scenario) ([]report.Re
 	}
 	var results []report.Result
 	for i, t := range s.targets {
-		results = append(results, report.Summarize(sc.Name, t, rounds[i]))
+		if len(rounds[i]) > 0 {
+			results = append(results, report.Summarize(sc.Name, t, rounds[i]))
+		}
 	}
-	return results, nil
+	return results
 }
 
 // judge says what was wrong with a round.

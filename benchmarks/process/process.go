@@ -76,7 +76,7 @@ func Run(ctx context.Context, c Command) (*Process, error) {
 		return p, nil
 	}
 	if err := p.waitReady(ctx, c.Ready); err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: %w; its output is in %s", c.Path, err, c.Log), p.Stop())
+		return nil, errors.Join(fmt.Errorf("%s: %w; it wrote: %s", c.Path, err, p.Tail()), p.Stop())
 	}
 	p.Ready = time.Since(p.Start)
 	return p, nil
@@ -129,6 +129,16 @@ func (p *Process) Stop() error {
 	}
 	<-p.ended // how it ended is no news: it was killed
 	return errors.Join(err, p.log.Close())
+}
+
+// Tail returns the last of what it wrote to standard error.
+func (p *Process) Tail() string {
+	const most = 2 << 10
+	raw, err := os.ReadFile(p.log.Name())
+	if err != nil {
+		return err.Error()
+	}
+	return string(raw[max(0, len(raw)-most):])
 }
 
 // PID returns the process id.

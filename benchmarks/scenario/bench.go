@@ -35,7 +35,12 @@ func (b *Bench) Run(ctx context.Context, s Scenario, t target.Target) (r report.
 	if err != nil {
 		return r, err
 	}
-	defer func() { err = errors.Join(err, i.Stop()) }()
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("%w; the target wrote: %s", err, i.Tail())
+		}
+		err = errors.Join(err, i.Stop())
+	}()
 	if err := b.settle(ctx); err != nil {
 		return r, err
 	}
