@@ -47,6 +47,10 @@ func (a *App) Run(stop context.Context) error {
 	a.log.Info("serving", "hbone", a.Addr(), "status", a.StatusAddr(), "metrics", a.MetricsAddr(), "admin", a.AdminAddr(),
 		"identity", a.certs.URI(), "version", a.o.Version)
 
+	if err := trim(); err != nil {
+		a.log.Debug("memory that only the start has needed was not given back", "error", err)
+	}
+
 	var err error
 	select {
 	case err = <-failed:
