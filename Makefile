@@ -58,6 +58,12 @@ bench-go: ## go benchmarks, COUNT times each, ready for benchstat
 bench-compare: $(TOOLS)/benchstat ## go benchmarks of this tree and of BASE=commit in turn, and benchstat of them (PACKAGES=internal/h2 for some)
 	COUNT=$(COUNT) benchmarks/compare.sh $(BASE) $(filter-out ./...,$(PACKAGES))
 
+.PHONY: bench-base
+bench-base: build bin/bench ## the whole waypoint of this tree beside that of BASE=commit (SCENARIO, ROUNDS as for bench)
+	benchmarks/base.sh $(BASE)
+	bin/bench -base .cache/bench-base/waypoint -targets waypoint,base -out .cache/bench-base \
+		$(if $(SCENARIO),-scenario $(SCENARIO)) $(if $(ROUNDS),-rounds $(ROUNDS)) $(BENCHFLAGS)
+
 .PHONY: bench-pgo
 bench-pgo: build bin/bench ## refresh cmd/waypoint/default.pgo, the profile that the compiler optimises by
 	bin/bench -targets waypoint -rounds 1 -span 6s -out .cache/bench-pgo -profiles .cache/bench-pgo \

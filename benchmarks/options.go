@@ -16,7 +16,8 @@ type options struct {
 	scenarios, targets   string
 	rounds               int
 	span                 time.Duration
-	waypoint, cache, out string
+	waypoint, base, args string
+	cache, out           string
 	profiles             string
 	short                bool
 
@@ -33,6 +34,8 @@ func (o *options) parse(args []string) error {
 	f.IntVar(&o.rounds, "rounds", 3, "rounds of each scenario")
 	f.DurationVar(&o.span, "span", 2*time.Second, "time to measure in each round")
 	f.StringVar(&o.waypoint, "waypoint", "bin/waypoint", "our binary")
+	f.StringVar(&o.base, "base", "", "another build of it, to be the target base")
+	f.StringVar(&o.args, "args", "", "more arguments for the waypoint, such as --task-mode=goroutines")
 	f.StringVar(&o.cache, "cache", ".cache", "where Envoy is installed")
 	f.StringVar(&o.out, "out", "benchmarks/results", "folder for results")
 	f.StringVar(&o.profiles, "profiles", "", "folder for a CPU and an allocation profile of the waypoint under each load; profiling costs a little")

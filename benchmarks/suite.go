@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/waypoint-mesh/waypoint/benchmarks/conformance"
@@ -25,7 +26,8 @@ type suite struct {
 	dir     string // temporary
 	node    *process.Process
 	bench   scenario.Bench
-	targets []target.Target
+	envoy   string // path, or missing
+	targets []*target.Target
 	failed  bool
 }
 
@@ -114,24 +116,13 @@ func (s *suite) findTargets(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	path := ""
 	for _, w := range all {
-		switch w.name {
-		case target.Waypoint:
-			t, err := target.NewWaypoint(ctx, s.waypoint, w.workers)
-			if err != nil {
-				return err
-			}
+		t, err := s.find(ctx, w)
+		if err != nil {
+			return err
+		}
+		if t != nil {
 			s.targets = append(s.targets, t)
-		case target.Envoy:
-			if path == "" {
-				path = s.installEnvoy(ctx)
-			}
-			if path != missing {
-				s.targets = append(s.targets, target.NewEnvoy(path, w.workers))
-			}
-		default:
-			return fmt.Errorf("-targets: no %q; there are waypoint and envoy", w.name)
 		}
 	}
 	if len(s.targets) == 0 {
@@ -140,8 +131,28 @@ func (s *suite) findTargets(ctx context.Context) error {
 	return nil
 }
 
+// find returns a target, or nil for an Envoy that cannot be had.
+func (s *suite) find(ctx context.Context, w wanted) (*target.Target, error) {
+	switch w.name {
+	case target.Waypoint:
+		return target.NewWaypoint(ctx, w.name, s.waypoint, w.workers, strings.Fields(s.args))
+	case target.Base:
+		return target.NewWaypoint(ctx, w.name, s.base, w.workers, strings.Fields(s.args))
+	case target.Envoy:
+		if s.envoy == "" {
+			s.envoy = s.installEnvoy(ctx)
+		}
+		if s.envoy == missing {
+			return nil, nil
+		}
+		return target.NewEnvoy(s.envoy, w.workers), nil
+	}
+	return nil, fmt.Errorf("-targets: no %q; there are waypoint, envoy, and base with -base", w.name)
+}
+
 const missing = "-"
 
+// installEnvoy returns the path, or missing after having said why.
 func (s *suite) installEnvoy(ctx context.Context) string {
 	path, err := envoy.Install(ctx, s.cache)
 	if err != nil {
@@ -212,12 +223,12 @@ func (s *suite) scenario(ctx context.Context, sc scenario.Scenario) []report.Res
 }
 
 // judge says what was wrong with a round.
-func (s *suite) judge(sc scenario.Scenario, t target.Target, r report.Round) {
+func (s *suite) judge(sc scenario.Scenario, t *target.Target, r report.Round) {
 	if r.Errors > 0 {
 		s.failed = true
 		fmt.Printf("  %v: %d ERRORS, the first: %v\n", t, r.Errors, r.Why)
 	}
-	if !s.short || t.Name != target.Waypoint {
+	if !s.short || !t.Ours() {
 		return
 	}
 	if err := sc.CheckBounds(r); err != nil {

@@ -24,7 +24,7 @@ var mesh = target.Mesh{Routes: 20, Services: 2, Policies: 2}
 
 // Check returns how t differs from what is expected of every target, nil if it
 // does not. dir is for its access log.
-func Check(ctx context.Context, n *target.Network, t target.Target, dir string) (err error) {
+func Check(ctx context.Context, n *target.Network, t *target.Target, dir string) (err error) {
 	m := mesh
 	m.AccessLog = filepath.Join(dir, t.Name+"-access.log")
 	i, err := t.Start(ctx, n, m)

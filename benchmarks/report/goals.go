@@ -138,14 +138,7 @@ func (r *Report) measured(g goal) (Goal, bool) {
 
 // shipped returns the waypoint's result with the workers that it takes itself: it
 // is measured first.
-func (r *Report) shipped(scenario string) *Result {
-	for i := range r.Results {
-		if x := &r.Results[i]; x.Scenario == scenario && x.Target == "waypoint" {
-			return x
-		}
-	}
-	return nil
-}
+func (r *Report) shipped(scenario string) *Result { return r.findFirst(scenario, "waypoint") }
 
 // routeGoals are those that compare two scenarios.
 func (r *Report) routeGoals() []Goal {

@@ -70,7 +70,7 @@ func (g group) draw(b *strings.Builder, y int, unit string) int {
 	return y + groupSpace
 }
 
-var colors = map[string]string{"waypoint": "#2a7f62", "envoy": "#b0482f"}
+var colors = map[string]string{"waypoint": "#2a7f62", "envoy": "#b0482f", "base": "#777"}
 
 // chart makes a plot of what of reads, in every scenario that has it.
 func (r *Report) chart(title, unit string, of value) plot {

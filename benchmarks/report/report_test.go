@@ -23,7 +23,7 @@ func round1(values map[Metric]float64) Round {
 }
 
 func TestSummarize(t *testing.T) {
-	got := Summarize("serial", target.Target{Name: "waypoint", Workers: 2, Version: "v"}, []Round{
+	got := Summarize("serial", &target.Target{Name: "waypoint", Workers: 2, Version: "v"}, []Round{
 		round1(map[Metric]float64{CPUPerRequest: 30, RequestsPerSecond: 10, P50: 1, P90: 2, P99: 3, P999: 4, Allocs: 2}),
 		round1(map[Metric]float64{CPUPerRequest: 10, RequestsPerSecond: 30, P50: 3, P90: 4, P99: 5, P999: 6, Allocs: 1}),
 		round1(map[Metric]float64{CPUPerRequest: 20, RequestsPerSecond: 20, P50: 2, P90: 3, P99: 4, P999: 5, Allocs: 3}),
@@ -37,7 +37,7 @@ func TestSummarize(t *testing.T) {
 }
 
 func TestSummarizeCountsErrors(t *testing.T) {
-	got := Summarize("serial", target.Target{}, []Round{{Errors: 2, Why: errors.New("x")}, {Errors: 3}})
+	got := Summarize("serial", &target.Target{}, []Round{{Errors: 2, Why: errors.New("x")}, {Errors: 3}})
 	if got.Errors != 5 {
 		t.Errorf("%d errors, want 5", got.Errors)
 	}
@@ -71,9 +71,9 @@ func TestDigits(t *testing.T) {
 func sample() *Report {
 	r := &Report{Date: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC), Machine: Machine{CPU: "a <CPU>", Cores: 2, Kernel: "6", Go: "go1"}}
 	for _, t := range []struct {
-		target target.Target
+		target *target.Target
 		cost   float64
-	}{{target.Target{Name: "waypoint", Workers: 2, Version: "w"}, 40}, {target.Target{Name: "envoy", Workers: 1, Version: "1.40.0"}, 100}} {
+	}{{&target.Target{Name: "waypoint", Workers: 2, Version: "w"}, 40}, {&target.Target{Name: "envoy", Workers: 1, Version: "1.40.0"}, 100}} {
 		r.Results = append(r.Results,
 			Summarize("published", t.target, []Round{round1(map[Metric]float64{
 				CPUPerRequest: t.cost, RequestsPerSecond: 1000, P50: 1, P90: 1, P99: t.cost / 50, P999: 2, RSSIdle: t.cost, RSSPeak: t.cost, RSSAfter: t.cost, Allocs: 1,

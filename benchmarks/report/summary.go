@@ -63,7 +63,7 @@ func round(v float64) float64 {
 type rounds []Round
 
 // Summarize makes a result of the rounds.
-func Summarize(scenario string, t target.Target, all []Round) Result {
+func Summarize(scenario string, t *target.Target, all []Round) Result {
 	rs := rounds(all)
 	r := Result{Scenario: scenario, Target: t.Name, Version: t.Version, Workers: t.Workers, Rounds: len(rs)}
 	for _, round := range rs {

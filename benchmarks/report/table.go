@@ -11,7 +11,7 @@ import (
 )
 
 // header names the columns of the table. Smaller is better in all but requests/s.
-var header = []string{"scenario", "target", "CPU us/request", "of Envoy's", "requests/s", "p50", "p99", "p99.9 ms", "RSS idle", "peak", "after MiB", "more"}
+var header = []string{"scenario", "target", "CPU us/request", "share", "requests/s", "p50", "p99", "p99.9 ms", "RSS idle", "peak", "after MiB", "more"}
 
 // rows returns the table, one row for each result.
 func (r *Report) rows() [][]string {
@@ -52,14 +52,21 @@ func (x Result) rate() string {
 	return figure(x.RequestsPerSecond.Max)
 }
 
-// share is the CPU cost as a share of that of Envoy with one worker.
+// share is the CPU cost as a share of that of Envoy with one worker, or else of
+// that of another build of the waypoint.
 func (r *Report) share(x Result) string {
-	if e := r.find(x.Scenario, envoy1); e != nil && x.name() != envoy1 {
-		if mine, its := cost(&x), cost(e); mine > 0 && its > 0 {
-			return strconv.FormatFloat(mine/its, 'f', 2, 64)
-		}
+	reference := r.find(x.Scenario, envoy1)
+	if reference == nil {
+		reference = r.findFirst(x.Scenario, "base")
 	}
-	return ""
+	if reference == nil || reference.name() == x.name() {
+		return ""
+	}
+	mine, its := cost(&x), cost(reference)
+	if mine == 0 || its == 0 {
+		return ""
+	}
+	return strconv.FormatFloat(mine/its, 'f', 2, 64)
 }
 
 func cost(x *Result) float64 {
@@ -116,6 +123,15 @@ func figure(v float64) string {
 // find returns the result of a scenario and a target with its workers.
 func (r *Report) find(scenario, target string) *Result {
 	i := slices.IndexFunc(r.Results, func(x Result) bool { return x.Scenario == scenario && x.name() == target })
+	if i < 0 {
+		return nil
+	}
+	return &r.Results[i]
+}
+
+// findFirst returns the first result of a scenario and a target.
+func (r *Report) findFirst(scenario, target string) *Result {
+	i := slices.IndexFunc(r.Results, func(x Result) bool { return x.Scenario == scenario && x.Target == target })
 	if i < 0 {
 		return nil
 	}

@@ -27,7 +27,7 @@ type Bench struct {
 }
 
 // Run starts t and does one round of s.
-func (b *Bench) Run(ctx context.Context, s Scenario, t target.Target) (r report.Round, err error) {
+func (b *Bench) Run(ctx context.Context, s Scenario, t *target.Target) (r report.Round, err error) {
 	if b.Short {
 		s.shrink()
 	}
@@ -67,9 +67,9 @@ func (s *Scenario) shrink() {
 
 // countObjects measures how many objects each route, service or policy has on our
 // waypoint's heap.
-func (b *Bench) countObjects(ctx context.Context, i *target.Instance, s Scenario, t target.Target, r *report.Round) error {
+func (b *Bench) countObjects(ctx context.Context, i *target.Instance, s Scenario, t *target.Target, r *report.Round) error {
 	items := s.Mesh.Routes + s.Mesh.Services + s.Mesh.Policies
-	if items == 0 || t.Name != target.Waypoint {
+	if items == 0 || !t.Ours() {
 		return nil
 	}
 	n, err := i.HeapObjects(ctx)
@@ -86,7 +86,7 @@ func (b *Bench) countObjects(ctx context.Context, i *target.Instance, s Scenario
 }
 
 // emptyObjects measures a waypoint without items, in place of i.
-func (b *Bench) emptyObjects(ctx context.Context, i *target.Instance, t target.Target) (n float64, err error) {
+func (b *Bench) emptyObjects(ctx context.Context, i *target.Instance, t *target.Target) (n float64, err error) {
 	if err := i.Stop(); err != nil {
 		return 0, err
 	}

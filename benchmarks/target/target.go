@@ -24,6 +24,7 @@ import (
 const (
 	Waypoint = "waypoint"
 	Envoy    = "envoy"
+	Base     = "base" // our waypoint of another commit
 )
 
 // Target is a program to measure.
@@ -33,29 +34,33 @@ type Target struct {
 	Workers int
 	shipped bool // the number of workers is what the program chooses itself
 	path    string
+	args    []string // more of them
 }
 
 // String names the target with its workers.
-func (t Target) String() string { return fmt.Sprintf("%s:%d", t.Name, t.Workers) }
+func (t *Target) String() string { return fmt.Sprintf("%s:%d", t.Name, t.Workers) }
+
+// Ours reports whether it is our waypoint, which tells more about itself.
+func (t *Target) Ours() bool { return t.Name != Envoy }
 
 // NewWaypoint returns our waypoint, whose binary is at path. 0 workers: as many as
 // it takes itself.
-func NewWaypoint(ctx context.Context, path string, workers int) (Target, error) {
-	t := Target{Name: Waypoint, Workers: workers, shipped: workers == 0, path: path}
+func NewWaypoint(ctx context.Context, name, path string, workers int, args []string) (*Target, error) {
+	t := &Target{Name: name, Workers: workers, shipped: workers == 0, path: path, args: args}
 	if t.shipped {
 		t.Workers = runtime.NumCPU()
 	}
 	out, err := exec.CommandContext(ctx, path, "version").Output()
 	if err != nil {
-		return t, fmt.Errorf("%s version: %w", path, err)
+		return nil, fmt.Errorf("%s version: %w", path, err)
 	}
 	t.Version = strings.TrimSpace(string(out))
 	return t, nil
 }
 
 // NewEnvoy returns the Envoy at path. 0 workers: one.
-func NewEnvoy(path string, workers int) Target {
-	return Target{Name: Envoy, Version: envoy.Version, Workers: max(1, workers), path: path}
+func NewEnvoy(path string, workers int) *Target {
+	return &Target{Name: Envoy, Version: envoy.Version, Workers: max(1, workers), path: path}
 }
 
 // Mesh is what the target is configured with beside the service that is called.
@@ -97,7 +102,7 @@ func (i *Instance) Editable() bool { return i.manifest != "" }
 func (i *Instance) Edit(n int) error { return waypoint.Edit(i.manifest, n) }
 
 // Start runs t until it is ready.
-func (t Target) Start(ctx context.Context, n *Network, m Mesh) (*Instance, error) {
+func (t *Target) Start(ctx context.Context, n *Network, m Mesh) (*Instance, error) {
 	start := t.startWaypoint
 	if t.Name == Envoy {
 		start = t.startEnvoy
@@ -110,7 +115,7 @@ func (t Target) Start(ctx context.Context, n *Network, m Mesh) (*Instance, error
 	return i, nil
 }
 
-func (t Target) startWaypoint(ctx context.Context, n *Network, m Mesh) (*Instance, error) {
+func (t *Target) startWaypoint(ctx context.Context, n *Network, m Mesh) (*Instance, error) {
 	dir := filepath.Join(n.dir, "manifests")
 	if err := os.RemoveAll(dir); err != nil {
 		return nil, err
@@ -131,6 +136,7 @@ func (t Target) startWaypoint(ctx context.Context, n *Network, m Mesh) (*Instanc
 		Output: m.AccessLog, Log: filepath.Join(n.dir, "waypoint.log"),
 		Ready: "http://" + at(statusPort) + "/healthz/ready",
 	}
+	c.Args = append(c.Args, t.args...)
 	if !t.shipped {
 		c.Env = []string{"GOMAXPROCS=" + strconv.Itoa(t.Workers)}
 	}
@@ -141,7 +147,7 @@ func (t Target) startWaypoint(ctx context.Context, n *Network, m Mesh) (*Instanc
 	return &Instance{Process: p, metrics: "http://" + at(metricPort) + "/metrics", admin: "http://" + at(adminPort), manifest: dir}, nil
 }
 
-func (t Target) startEnvoy(ctx context.Context, n *Network, m Mesh) (*Instance, error) {
+func (t *Target) startEnvoy(ctx context.Context, n *Network, m Mesh) (*Instance, error) {
 	path := filepath.Join(n.dir, "envoy.yaml")
 	if err := writeEnvoy(path, envoy.Config{
 		Certs: n.files(waypointAccount), Bind: n.waypoint().String(), Port: listenPort, Admin: adminPort,
