@@ -145,22 +145,34 @@ func edit(ctx context.Context, w *world) (string, bool, error) {
 		if err := replaceFile(path, text); err != nil {
 			return "", false, err
 		}
-		for at := ""; at != to; requests++ {
-			got, err := send(ctx, w.clientHTTP, http.MethodGet, "http://"+reviewsVIP+"/", "X-Canary", "1")
-			if err != nil {
-				return "", false, err
-			}
-			if !got.ok() {
-				return fmt.Sprintf("status %d after edit %d", got.status, i+1), false, nil
-			}
-			at = got.app
+		n, err := w.untilAt(ctx, to)
+		if err != nil {
+			return "", false, fmt.Errorf("after edit %d: %w", i+1, err)
 		}
 		took = append(took, time.Since(start))
+		requests += n
 	}
 	slices.Sort(took)
 	slowest := took[edits-1]
 	return fmt.Sprintf("live after %s at the median, %s at most; %d requests meanwhile, all 200",
 		millis(took[edits/2]), millis(slowest), requests), slowest < slowEdit, nil
+}
+
+// untilAt sends requests of the canary rule until an application answers one, and
+// counts them. Any status but 200 is an error.
+func (w *world) untilAt(ctx context.Context, app string) (requests int, err error) {
+	for {
+		got, err := send(ctx, w.clientHTTP, http.MethodGet, "http://"+reviewsVIP+"/", "X-Canary", "1")
+		requests++
+		switch {
+		case err != nil:
+			return requests, err
+		case !got.ok():
+			return requests, fmt.Errorf("status %d", got.status)
+		case got.app == app:
+			return requests, nil
+		}
+	}
 }
 
 // replaceFile puts a whole new file in place of another, as editors do and kubelet does.

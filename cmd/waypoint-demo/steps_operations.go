@@ -94,27 +94,12 @@ const drainExpected = "after SIGTERM: not ready, the request under way is answer
 
 // drain ends the waypoint while an application takes its time over a request.
 func drain(ctx context.Context, w *world) (string, bool, error) {
-	arrived, release := make(chan struct{}), make(chan struct{})
-	w.reviews["v2"].Handle(func(x *meshtest.Exchange) {
-		close(arrived)
-		<-release
-		meshtest.Tell(x)
-	})
-	defer w.reviews["v2"].Handle(nil)
-	let := sync.OnceFunc(func() { close(release) })
-	defer let()
-
-	var got answer
-	var failed error
-	answered := make(chan struct{})
-	go func() {
-		defer close(answered)
-		got, failed = send(ctx, w.clientHTTP, http.MethodGet, "http://"+reviewsVIP+"/slow", "X-Canary", "1")
-	}()
-	if err := await(ctx, arrived); err != nil {
+	slow, err := w.startSlowRequest(ctx)
+	if err != nil {
 		return "", false, err
 	}
-	tunnel, err := w.client.Tunnel(ctx, hboneAddr) // idle: it shows the GOAWAY
+	defer slow.release()
+	idle, err := w.client.Tunnel(ctx, hboneAddr) // to see the GOAWAY
 	if err != nil {
 		return "", false, err
 	}
@@ -123,21 +108,59 @@ func drain(ctx context.Context, w *world) (string, bool, error) {
 		return "", false, err
 	}
 	ready := w.untilNotReady(ctx)
-	let()
-	if err := await(ctx, answered); err != nil {
-		return "", false, err
-	}
-	if failed != nil {
-		return "", false, fmt.Errorf("the request under way: %w", failed)
+	slow.release()
+	got, err := slow.answer(ctx)
+	if err != nil {
+		return "", false, fmt.Errorf("the request under way: %w", err)
 	}
 	code, err := w.waypoint.wait(ctx)
 	if err != nil {
 		return "", false, err
 	}
-	goaway := tunnel.GoneAway() != nil
+	goaway := idle.GoneAway() != nil
 	seen := fmt.Sprintf("readiness %d, the request %d, GOAWAY %s, exit code %d after %s",
 		ready, got.status, yes(goaway), code, took(float64(time.Since(start).Milliseconds())))
 	return seen, ready == http.StatusServiceUnavailable && got.ok() && goaway && code == 0, nil
+}
+
+// slowRequest is one that an application answers only when it is released.
+type slowRequest struct {
+	release  func() // may be called twice
+	answered chan struct{}
+	got      answer // once answered is closed
+	err      error
+}
+
+// startSlowRequest returns when the request has reached the application.
+func (w *world) startSlowRequest(ctx context.Context) (*slowRequest, error) {
+	arrived, released := make(chan struct{}), make(chan struct{})
+	app := w.reviews["v2"]
+	app.Handle(func(x *meshtest.Exchange) {
+		close(arrived)
+		<-released
+		meshtest.Tell(x)
+	})
+	r := &slowRequest{answered: make(chan struct{})}
+	r.release = sync.OnceFunc(func() {
+		app.Handle(nil)
+		close(released)
+	})
+	go func() {
+		defer close(r.answered)
+		r.got, r.err = send(ctx, w.clientHTTP, http.MethodGet, "http://"+reviewsVIP+"/slow", "X-Canary", "1")
+	}()
+	if err := await(ctx, arrived); err != nil {
+		r.release()
+		return nil, fmt.Errorf("a request to drain with: %w", err)
+	}
+	return r, nil
+}
+
+func (r *slowRequest) answer(ctx context.Context) (answer, error) {
+	if err := await(ctx, r.answered); err != nil {
+		return answer{}, err
+	}
+	return r.got, r.err
 }
 
 // untilNotReady asks for the readiness until it has changed, and returns the status.
@@ -160,7 +183,7 @@ func await(ctx context.Context, closed <-chan struct{}) error {
 	case <-closed:
 		return nil
 	case <-ctx.Done():
-		return errors.New("it does not end")
+		return errors.New("not within the time of a step")
 	}
 }
 
