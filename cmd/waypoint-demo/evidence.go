@@ -46,7 +46,7 @@ var shown = []struct {
 	{"waypoint_retries_total", nil},
 }
 
-const telemetryExpected = "its span continues the client's trace; log line and application have the same trace"
+const telemetryExpected = "a span that continues the client's trace; the application and the log line have that trace"
 
 // witness sends one request with a trace of its own and gathers what became of it.
 func witness(ctx context.Context, w *world) (string, bool, error) {
@@ -68,8 +68,10 @@ func witness(ctx context.Context, w *world) (string, bool, error) {
 		return "", false, err
 	}
 	s := w.seen.Span
-	seen := fmt.Sprintf("span %s, its parent %s; the application got %s", s.SpanID, s.ParentID, w.seen.Traceparent)
-	return seen, s.ParentID == parentID && strings.Contains(w.seen.Traceparent, s.SpanID), nil
+	if s.ParentID != parentID || w.seen.Traceparent != "00-"+traceID+"-"+s.SpanID+"-01" {
+		return fmt.Sprintf("span %s of parent %s, the client's was %s; the application got %q", s.SpanID, s.ParentID, parentID, w.seen.Traceparent), false, nil
+	}
+	return fmt.Sprintf("span %s, its parent is the client's; the application got it as parent; the log has the trace", s.SpanID), true, nil
 }
 
 // gather waits for the log line and the span, which come in batches.

@@ -50,9 +50,9 @@ func halfClose(ctx context.Context, w *world) (string, bool, error) {
 const (
 	// detection is how long a waypoint waits for a client's first bytes before it
 	// takes an undeclared port for TCP, and what a busy machine may add to that.
-	detection = 200*time.Millisecond + 300*time.Millisecond
+	detection = 200*time.Millisecond + 800*time.Millisecond
 
-	serverFirstExpected = "the server's greeting within 500 ms though the client is silent; then a line and its answer"
+	serverFirstExpected = "the server's greeting within a second though the client is silent; then a line and its answer"
 )
 
 func serverFirst(ctx context.Context, w *world) (string, bool, error) {
