@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
 	"time"
@@ -15,17 +17,18 @@ import (
 
 	"github.com/waypoint-mesh/waypoint/internal/explain"
 	"github.com/waypoint-mesh/waypoint/internal/files"
+	"github.com/waypoint-mesh/waypoint/internal/hbone"
+	"github.com/waypoint-mesh/waypoint/internal/identity"
 	"github.com/waypoint-mesh/waypoint/internal/mesh"
-	"github.com/waypoint-mesh/waypoint/internal/translate"
 )
 
 // asked is the command line of `waypoint explain`.
 type asked struct {
-	config, gateway, trustDomain string
-	admin                        string
-	output                       string
-	headers                      []string
-	question                     explain.Question
+	manifests
+	admin    string
+	output   string
+	headers  []string
+	question explain.Question
 }
 
 func newExplain() *cobra.Command {
@@ -51,12 +54,11 @@ its admin port. Without METHOD and URL the question is about a TCP connection.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return runExplain(cmd, &a, args) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&a.config, "config", "", "folder or file of manifests to ask")
-	f.StringVar(&a.gateway, "gateway", "", "as which waypoint, NAMESPACE/NAME; default: the only Gateway of class waypoint")
-	f.StringVar(&a.trustDomain, "trust-domain", "cluster.local", "trust domain of the mesh")
+	a.register(f)
 	f.StringVar(&a.admin, "admin", "", "URL of a running waypoint's admin port")
 	f.StringVar(&a.question.From, "from", "", "SPIFFE identity of the client")
 	f.StringVar(&a.question.FromIP, "from-ip", "", "its address")
+	f.StringVar(&a.question.RemoteIP, "remote-ip", "", "address that a trusted hop in front of it vouches for")
 	f.StringVar(&a.question.To, "to", "", "where it goes: ADDRESS:PORT or HOST:PORT")
 	f.StringVar(&a.question.SNI, "sni", "", "server name of TLS inside")
 	f.StringArrayVarP(&a.headers, "header", "H", nil, "request header, 'name: value'; may be repeated")
@@ -91,6 +93,9 @@ func (a *asked) complete(args []string) error {
 	case a.question.To == "":
 		return usagef("--to is needed: ADDRESS:PORT or HOST:PORT")
 	}
+	if err := a.check(); err != nil {
+		return err
+	}
 	if len(args) == 2 {
 		a.question.Method, a.question.URL = args[0], args[1]
 	}
@@ -101,7 +106,35 @@ func (a *asked) complete(args []string) error {
 		}
 		a.question.Headers = append(a.question.Headers, explain.Header{Name: strings.TrimSpace(name), Value: strings.TrimSpace(value)})
 	}
-	return oneOf("output", a.output, "text", "json")
+	return nil
+}
+
+// check finds flags that cannot be understood.
+func (a *asked) check() error {
+	_, badFrom := identity.Parse(a.question.From)
+	_, badTo := hbone.ParseTarget(a.question.To)
+	return errors.Join(
+		usageIf("from", badFrom), usageIf("to", badTo),
+		usageIf("from-ip", address(a.question.FromIP)), usageIf("remote-ip", address(a.question.RemoteIP)),
+		checkGateway(a.gateway), oneOf("output", a.output, "text", "json"),
+	)
+}
+
+// usageIf makes a usage error of one that a flag's value led to.
+func usageIf(flag string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return usagef("--%s: %w", flag, err)
+}
+
+// address checks an address that may be left out.
+func address(text string) error {
+	if text == "" {
+		return nil
+	}
+	_, err := netip.ParseAddr(text)
+	return err
 }
 
 func (a *asked) ask(ctx context.Context) (*explain.Answer, error) {
@@ -109,11 +142,8 @@ func (a *asked) ask(ctx context.Context) (*explain.Answer, error) {
 		return a.askRunning(ctx)
 	}
 	var store mesh.Store
-	source := files.New(files.Options{
-		Path: a.config, Gateway: a.gateway, Translate: translate.Options{TrustDomain: a.trustDomain},
-	}, &store)
-	if err := source.Load(); err != nil {
-		return nil, err
+	if err := files.New(a.source(), &store).Load(); err != nil {
+		return nil, unclearGateway(err)
 	}
 	return explain.Explain(store.Load(), a.question)
 }

@@ -19,18 +19,19 @@ const (
 )
 
 func main() {
-	os.Exit(execute(newRoot()))
+	os.Exit(execute(context.Background(), newRoot()))
 }
 
-// execute runs a command line and turns its error into an exit code.
-func execute(root *cobra.Command) int {
-	cmd, err := root.ExecuteContextC(context.Background())
+// execute runs a command line and turns its error into an exit code. Commands that
+// serve end with ctx.
+func execute(ctx context.Context, root *cobra.Command) int {
+	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitOK
 	}
-	var usage usageError
+	_, usage := errors.AsType[usageError](err)
 	switch {
-	case errors.As(err, &usage):
+	case usage:
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %v\n", cmd.CommandPath(), err)
 		fmt.Fprintf(cmd.ErrOrStderr(), "Run '%s --help' for the flags and examples.\n", cmd.CommandPath())
 		return exitUsage
@@ -60,7 +61,7 @@ func newRoot() *cobra.Command {
 		Long:          rootHelp,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
+		Args:          usageArgs(cobra.NoArgs), // what is no command
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/url"
 	"strings"
 	"time"
 
@@ -63,7 +64,7 @@ func (o *options) register(f *pflag.FlagSet) {
 	f.StringVar(&o.accessLog, "access-log", "off", "access log on standard output: off, text or json")
 	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
 	f.StringVar(&o.logFormat, "log-format", "text", "text or json; the log goes to standard error")
-	f.StringVar(&o.otlpEndpoint, "otlp-endpoint", "", "where to send traces, OTLP over gRPC, as http://HOST:PORT or https://HOST:PORT; default: nowhere")
+	f.StringVar(&o.otlpEndpoint, "otlp-endpoint", "", "where to send traces, OTLP over gRPC: HOST:PORT or http://HOST:PORT in clear text, https://HOST:PORT; default: nowhere")
 	f.Float64Var(&o.traceSampling, "trace-sampling", 1, "percentage of requests traced that arrive without a trace")
 	f.IntVar(&o.maxConnections, "max-connections", 0, "tunnels open at once; 0: one for each 512 KiB of the memory limit (of the cgroup, or GOMEMLIMIT), any number without one")
 	f.DurationVar(&o.maxConnectionAge, "max-connection-age", 0, "after about how long a tunnel is asked to reconnect, so that load spreads over replicas; 0: never")
@@ -87,16 +88,14 @@ func (o *options) check() error {
 	if err := o.checkCertificates(); err != nil {
 		return err
 	}
-	if ns, name, ok := strings.Cut(o.gateway, "/"); o.gateway != "" && (!ok || ns == "" || name == "" || strings.Contains(name, "/")) {
-		return usagef("--gateway: %q is not NAMESPACE/NAME", o.gateway)
-	}
 	return errors.Join(
+		checkGateway(o.gateway),
 		oneOf("access-log", o.accessLog, "off", "text", "json"),
 		oneOf("log-format", o.logFormat, "text", "json"),
 		oneOf("client-headers", o.clientHeaders, "on", "off"),
 		oneOf("task-mode", o.taskMode, task.Coroutines.String(), task.Goroutines.String()),
-		address("listen", o.listen), address("status", o.status), address("metrics", o.metrics), address("admin", o.admin),
-		o.checkNumbers(),
+		hostPort("listen", o.listen), hostPort("status", o.status), hostPort("metrics", o.metrics), hostPort("admin", o.admin),
+		o.checkNumbers(), o.checkCollector(),
 	)
 }
 
@@ -116,6 +115,19 @@ func (o *options) checkCertificates() error {
 and add: --cert certs/cert.pem --key certs/key.pem --root certs/ca.pem`, o.trustDomain)
 	}
 	return usagef("--cert, --key and --root belong together: %d of the three are given", given)
+}
+
+func (o *options) checkCollector() error {
+	if o.otlpEndpoint == "" {
+		return nil
+	}
+	if _, _, err := net.SplitHostPort(o.otlpEndpoint); err == nil {
+		return nil
+	}
+	if u, err := url.Parse(o.otlpEndpoint); err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https") {
+		return nil
+	}
+	return usagef("--otlp-endpoint: %q is not HOST:PORT, http://HOST:PORT or https://HOST:PORT", o.otlpEndpoint)
 }
 
 func (o *options) checkNumbers() error {
@@ -172,7 +184,7 @@ func oneOf(flag, value string, allowed ...string) error {
 	return usageError{fmt.Errorf("--%s: %q is none of %s", flag, value, strings.Join(allowed, ", "))}
 }
 
-func address(flag, value string) error {
+func hostPort(flag, value string) error {
 	if _, _, err := net.SplitHostPort(value); err != nil {
 		return usagef("--%s: %q is not HOST:PORT or :PORT", flag, value)
 	}

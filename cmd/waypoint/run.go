@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"os/signal"
 	"syscall"
@@ -47,17 +46,21 @@ func run(cmd *cobra.Command, o *options) error {
 		return err
 	}
 	app.AdoptMemoryLimit(settings.Log)
-	stop, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	stop, cancel := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT)
 	defer cancel()
 	a, err := app.New(stop, settings)
-	var unclear *files.GatewayError
-	if errors.As(err, &unclear) {
-		return usageError{err}
-	}
 	if err != nil {
-		return err
+		return unclearGateway(err)
 	}
 	return a.Run(stop)
+}
+
+// unclearGateway makes it a usage error that --gateway is missing or names none.
+func unclearGateway(err error) error {
+	if _, ok := errors.AsType[*files.GatewayError](err); ok {
+		return usageError{err}
+	}
+	return err
 }
 
 // connectTimeout is Istio's default (meshConfig.connectTimeout).

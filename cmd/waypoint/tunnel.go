@@ -3,11 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/netip"
 	"os/signal"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -46,9 +48,9 @@ clients of the mesh, with the identity of the certificate.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runTunnel(cmd, &o) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.waypoint, "waypoint", "", "where the waypoint takes tunnels")
+	f.StringVar(&o.waypoint, "waypoint", "", "where the waypoint takes tunnels, HOST:PORT; a name is looked up once")
 	f.StringVar(&o.waypointID, "waypoint-id", "", "SPIFFE identity that it has to prove; default: anybody's that the roots vouch for")
-	f.StringVar(&o.cert, "cert", "", "our certificate, PEM")
+	f.StringVar(&o.cert, "cert", "", "our certificate, PEM; re-read when it changes")
 	f.StringVar(&o.key, "key", "", "its private key, PEM")
 	f.StringVar(&o.root, "root", "", "roots of the mesh, PEM")
 	f.StringArrayVar(&o.forwards, "forward", nil, "LOCAL=TARGET: carry connections to the local address to TARGET; may be repeated")
@@ -57,7 +59,7 @@ clients of the mesh, with the identity of the certificate.`,
 }
 
 func runTunnel(cmd *cobra.Command, o *tunnelFlags) error {
-	forwards, err := o.parseForwards()
+	forwards, err := o.check()
 	if err != nil {
 		return err
 	}
@@ -65,16 +67,16 @@ func runTunnel(cmd *cobra.Command, o *tunnelFlags) error {
 	if err != nil {
 		return err
 	}
-	if o.cert == "" || o.key == "" || o.root == "" {
-		return usagef("--cert, --key and --root are needed; 'waypoint certs --help' shows how to make some")
-	}
 	log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
 	source, err := certs.NewFiles(o.cert, o.key, o.root, log)
 	if err != nil {
 		return err
 	}
+	var follower sync.WaitGroup
+	defer follower.Wait()
 	ctx, cancel := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT)
 	defer cancel()
+	follower.Go(func() { follow(ctx, source, log) })
 	sched := task.NewScheduler(task.Coroutines)
 	defer sched.Close()
 	client, err := tunnel.Listen(ctx, tunnel.Options{
@@ -84,25 +86,54 @@ func runTunnel(cmd *cobra.Command, o *tunnelFlags) error {
 	if err != nil {
 		return err
 	}
-	for i, addr := range client.Addrs() {
+	announce(cmd.OutOrStdout(), client.Addrs(), forwards)
+	return client.Run(ctx)
+}
+
+// announce says what is carried where: the ports may have been chosen just now.
+func announce(out io.Writer, addrs []net.Addr, forwards []tunnel.Forward) {
+	for i, addr := range addrs {
 		to := "any target, SOCKS5"
 		if i < len(forwards) {
 			to = forwards[i].Target.String()
 		}
-		fmt.Fprintf(cmd.OutOrStdout(), "%s -> %s\n", addr, to)
+		fmt.Fprintf(out, "%s -> %s\n", addr, to)
 	}
-	return client.Run(ctx)
+}
+
+// follow takes over certificates that are renewed.
+func follow(ctx context.Context, source *certs.Files, log *slog.Logger) {
+	if err := source.Run(ctx); err != nil {
+		log.Warn("certificates will not be renewed", "error", err)
+	}
+}
+
+// check finds what is wrong with the flags, and reads the forwards.
+func (o *tunnelFlags) check() ([]tunnel.Forward, error) {
+	switch {
+	case o.waypoint == "":
+		return nil, usagef("--waypoint is needed: HOST:PORT, the port is usually 15008")
+	case len(o.forwards) == 0 && o.socks5 == "":
+		return nil, usagef("--forward LOCAL=TARGET or --socks5 LOCAL is needed")
+	case o.cert == "" || o.key == "" || o.root == "":
+		return nil, usagef("--cert, --key and --root are needed; 'waypoint certs --help' shows how to make some")
+	case o.socks5 != "":
+		if err := hostPort("socks5", o.socks5); err != nil {
+			return nil, err
+		}
+	}
+	return o.parseForwards()
 }
 
 func (o *tunnelFlags) parseForwards() ([]tunnel.Forward, error) {
-	if len(o.forwards) == 0 && o.socks5 == "" {
-		return nil, usagef("--forward LOCAL=TARGET or --socks5 LOCAL is needed")
-	}
 	var forwards []tunnel.Forward
 	for _, text := range o.forwards {
 		local, to, ok := strings.Cut(text, "=")
 		if !ok {
 			return nil, usagef("--forward %q: expected LOCAL=TARGET, such as 127.0.0.1:8080=10.0.0.1:8080", text)
+		}
+		if err := hostPort("forward", local); err != nil {
+			return nil, err
 		}
 		target, err := hbone.ParseTarget(to)
 		if err != nil {
@@ -115,9 +146,6 @@ func (o *tunnelFlags) parseForwards() ([]tunnel.Forward, error) {
 
 // destination resolves the waypoint and whom to expect there.
 func (o *tunnelFlags) destination(ctx context.Context) (hbone.Destination, error) {
-	if o.waypoint == "" {
-		return hbone.Destination{}, usagef("--waypoint is needed: HOST:PORT, the port is usually 15008")
-	}
 	host, port, err := net.SplitHostPort(o.waypoint)
 	if err != nil {
 		return hbone.Destination{}, usagef("--waypoint: %q is not HOST:PORT", o.waypoint)

@@ -4,11 +4,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waypoint-mesh/waypoint/internal/files"
-	"github.com/waypoint-mesh/waypoint/internal/translate"
 )
 
 func newValidate() *cobra.Command {
-	var config, gateway, output, trustDomain string
+	var m manifests
+	var output string
 	cmd := &cobra.Command{
 		Use:   "validate --config PATH",
 		Short: "Check manifests without serving them",
@@ -20,35 +20,36 @@ Exits 0 if nothing is refused, 1 if something is.`,
 		Example: `  waypoint validate --config mesh/
   waypoint validate --config mesh/routes.yaml --output json`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if config == "" {
-				return usagef("--config is needed: a folder or file of manifests")
-			}
-			if err := oneOf("output", output, "text", "json"); err != nil {
-				return err
-			}
-			report, err := files.Validate(files.Options{
-				Path: config, Gateway: gateway, Translate: translate.Options{TrustDomain: trustDomain},
-			})
-			if err != nil {
-				return err
-			}
-			write := report.WriteText
-			if output == "json" {
-				write = report.WriteJSON
-			}
-			if err := write(cmd.OutOrStdout()); err != nil {
-				return err
-			}
-			if report.Rejected > 0 {
-				return errFaults
-			}
-			return nil
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return runValidate(cmd, &m, output) },
 	}
-	cmd.Flags().StringVar(&config, "config", "", "folder (recursive) or file of Kubernetes manifests")
-	cmd.Flags().StringVar(&gateway, "gateway", "", "as which waypoint, NAMESPACE/NAME; default: the only Gateway of class waypoint")
-	cmd.Flags().StringVar(&trustDomain, "trust-domain", "cluster.local", "trust domain of the mesh")
+	m.register(cmd.Flags())
 	cmd.Flags().StringVar(&output, "output", "text", "text or json")
 	return cmd
+}
+
+func runValidate(cmd *cobra.Command, m *manifests, output string) error {
+	if m.config == "" {
+		return usagef("--config is needed: a folder or file of manifests")
+	}
+	if err := checkGateway(m.gateway); err != nil {
+		return err
+	}
+	if err := oneOf("output", output, "text", "json"); err != nil {
+		return err
+	}
+	report, err := files.Validate(m.source())
+	if err != nil {
+		return err
+	}
+	write := report.WriteText
+	if output == "json" {
+		write = report.WriteJSON
+	}
+	if err := write(cmd.OutOrStdout()); err != nil {
+		return err
+	}
+	if report.Rejected > 0 {
+		return errFaults
+	}
+	return nil
 }

@@ -1,0 +1,197 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/waypoint-mesh/waypoint/internal/meshtest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// nowhere are flags that have every port chosen by the system.
+var nowhere = []string{"--listen", "127.0.0.1:0", "--status", "127.0.0.1:0", "--metrics", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--drain-delay", "0s"}
+
+func runArgs(t *testing.T, config string, more ...string) []string {
+	t.Helper()
+	args := append([]string{"run", "--config", config}, certificates(t, waypointID)...)
+	return append(append(args, nowhere...), more...)
+}
+
+func TestRunServesAndDrains(t *testing.T) {
+	c := start(t, runArgs(t, write(t, "mesh.yaml", shop))...)
+	status := c.says(`msg=serving .* status=(\S+)`)
+	if got := get(t, "http://"+status+"/healthz/ready"); got != http.StatusOK {
+		t.Errorf("not ready: %d", got)
+	}
+	c.stop()
+	c.wait().want(t, exitOK, "msg=drained")
+}
+
+func get(t *testing.T, url string) int {
+	t.Helper()
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	return resp.StatusCode
+}
+
+func TestRunNeedsOneGateway(t *testing.T) {
+	none := write(t, "mesh.yaml", "apiVersion: v1\nkind: Namespace\nmetadata: {name: default}\n")
+	several := write(t, "mesh.yaml", gatewayOf("shop")+gatewayOf("bank"))
+	waypoint(t, runArgs(t, none)...).want(t, exitUsage, `no Gateway of class "waypoint"`, none, "--gateway NAMESPACE/NAME")
+	waypoint(t, runArgs(t, several)...).want(t, exitUsage, "bank/waypoint, shop/waypoint", "--gateway NAMESPACE/NAME")
+	waypoint(t, runArgs(t, several, "--gateway", "shop/other")...).want(t, exitUsage, "no Gateway shop/other", "bank/waypoint, shop/waypoint")
+	c := start(t, runArgs(t, several, "--gateway", "shop/waypoint")...)
+	c.says("msg=serving")
+	c.stop()
+	c.wait().want(t, exitOK)
+}
+
+func TestRunFails(t *testing.T) {
+	mesh := write(t, "mesh.yaml", shop)
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	for _, flag := range []string{"--listen", "--status", "--metrics", "--admin"} {
+		waypoint(t, runArgs(t, mesh, flag, taken.Addr().String())...).want(t, exitFailed, flag, taken.Addr().String())
+	}
+	waypoint(t, runArgs(t, "does/not/exist")...).want(t, exitFailed, "does/not/exist")
+	waypoint(t, "run", "--config", mesh, "--cert", "gone.pem", "--key", "gone.pem", "--root", "gone.pem").want(t, exitFailed, "gone.pem")
+}
+
+func TestValidate(t *testing.T) {
+	good := write(t, "mesh.yaml", shop)
+	bad := write(t, "mesh.yaml", strings.Replace(shop, "action: DENY", "action: FORBID", 1))
+	waypoint(t, "validate", "--config", good).want(t, exitOK, "0 errors")
+	waypoint(t, "validate", "--config", bad).want(t, exitFailed, "error: ", "mesh.yaml:", "AuthorizationPolicy", "action", "1 error")
+	waypoint(t, "validate", "--config", "does/not/exist").want(t, exitFailed, "does/not/exist")
+
+	var report struct {
+		Gateway  string
+		Rejected int
+		Problems []struct{ File, Object, Field string }
+	}
+	out := waypoint(t, "validate", "--config", bad, "--output", "json")
+	out.want(t, exitFailed)
+	if err := json.Unmarshal([]byte(out.stdout), &report); err != nil {
+		t.Fatalf("%v in %s", err, out.stdout)
+	}
+	if report.Gateway != "default/waypoint" || report.Rejected != 1 || len(report.Problems) != 1 || report.Problems[0].Field != "spec.action" {
+		t.Errorf("report %+v", report)
+	}
+}
+
+// TestExplainAsksManifestsAndWaypoints: both give the same answer.
+func TestExplainAsksManifestsAndWaypoints(t *testing.T) {
+	mesh := write(t, "mesh.yaml", shop)
+	running := start(t, runArgs(t, mesh)...)
+	admin := "http://" + running.says(`msg=serving .* admin=(\S+)`)
+	tests := []struct {
+		name string
+		args []string
+		says []string
+	}{
+		{"a route", []string{"--to", "10.0.0.1:8080", "GET", "/", "-H", "x-canary: 1"}, []string{"default/cart", "canary"}},
+		{"no route", []string{"--to", "10.0.0.1:8080", "GET", "/"}, []string{"404"}},
+		{"a policy", []string{"--to", "cart.default.svc.cluster.local:8080", "GET", "/admin/users"}, []string{"403", "no-admin"}},
+		{"a TCP connection", []string{"--to", "10.0.0.1:9000"}, []string{"tcp", "127.66.0.21"}},
+		{"not served", []string{"--to", "10.9.9.9:80"}, []string{"404"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			ask := func(whom ...string) outcome {
+				return waypoint(t, append(append([]string{"explain", "--from", clientID}, whom...), tt.args...)...)
+			}
+			text := ask("--config", mesh)
+			text.want(t, exitOK, tt.says...)
+			if other := ask("--admin", admin); other != text {
+				t.Errorf("the waypoint answers\n%s\nand the manifests\n%s", other.stdout, text.stdout)
+			}
+			asJSON := ask("--config", mesh, "--output", "json")
+			asJSON.want(t, exitOK)
+			if other := ask("--admin", admin, "--output", "json"); other != asJSON {
+				t.Errorf("the waypoint answers\n%s\nand the manifests\n%s", other.stdout, asJSON.stdout)
+			}
+		})
+	}
+	running.stop()
+	running.wait().want(t, exitOK)
+	waypoint(t, "explain", "--admin", admin, "--from", clientID, "--to", "10.0.0.1:80").want(t, exitFailed, "not running, or another --admin?")
+	waypoint(t, "explain", "--config", "does/not/exist", "--from", clientID, "--to", "10.0.0.1:80").want(t, exitFailed, "does/not/exist")
+	waypoint(t, "explain", "--config", write(t, "mesh.yaml", gatewayOf("shop")+gatewayOf("bank")), "--from", clientID, "--to", "10.0.0.1:80").
+		want(t, exitUsage, "bank/waypoint, shop/waypoint")
+}
+
+func TestCertsUsesACAAgain(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new")
+	read := func(name string) string {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	waypoint(t, "certs", "--out", dir, "--id", waypointID, "--ttl", "1h").
+		want(t, exitOK, waypointID, "1h", "--cert "+filepath.Join(dir, "cert.pem"), "--key ", "--root ")
+	ca, cert := read("ca.pem"), read("cert.pem")
+	waypoint(t, "certs", "--out", dir, "--id", clientID).want(t, exitOK, clientID)
+	if read("ca.pem") != ca {
+		t.Error("the CA was replaced")
+	}
+	if read("cert.pem") == cert {
+		t.Error("the certificate is the old one")
+	}
+	for _, name := range []string{"key.pem", "ca-key.pem"} {
+		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s is readable by others: %v, %v", name, info.Mode(), err)
+		}
+	}
+	if err := os.Remove(filepath.Join(dir, "ca-key.pem")); err != nil {
+		t.Fatal(err)
+	}
+	waypoint(t, "certs", "--out", dir, "--id", clientID).want(t, exitFailed, "incomplete", "ca-key.pem")
+}
+
+func TestTunnelCarries(t *testing.T) {
+	m := meshtest.New(t)
+	m.TCP("cart", m.Addr(21, 9000), meshtest.Echo)
+	wp := m.Waypoint(shop, nil)
+	dir := t.TempDir()
+	m.WriteCertificate(dir, clientID)
+	file := func(name string) string { return filepath.Join(dir, name) }
+	args := []string{"tunnel", "--waypoint", wp.Addr, "--waypoint-id", meshtest.WaypointID, "--cert", file("cert.pem"), "--key", file("key.pem"), "--root", file("ca.pem")}
+	c := start(t, append(args, "--forward", "127.0.0.1:0=10.0.0.1:9000", "--socks5", "127.0.0.1:0")...)
+	c.says("any target, SOCKS5")
+	conn, err := net.Dial("tcp", c.says(`(\S+) -> 10\.0\.0\.1:9000`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, "hello"); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	if echo, err := io.ReadAll(conn); string(echo) != "hello" || err != nil {
+		t.Errorf("%q, %v", echo, err)
+	}
+	taken := c.says(`(\S+) -> 10\.0\.0\.1:9000`)
+	waypoint(t, append(args, "--socks5", taken)...).want(t, exitFailed, taken, "in use")
+	c.stop()
+	c.wait().want(t, exitOK)
+}
