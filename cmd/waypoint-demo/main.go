@@ -26,8 +26,8 @@ const (
 var errDiffers = errors.New("not everything was as expected")
 
 func main() {
-	// SIGPIPE too: when whoever reads our output has gone, all of it has to end in order.
-	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGPIPE)
+	// When the terminal or whoever reads our output has gone, everything has to end in order, too.
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 	defer cancel()
 	context.AfterFunc(ctx, cancel) // a second Ctrl-C ends us at once
 	err := newCommand().ExecuteContext(ctx)
