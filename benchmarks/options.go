@@ -24,6 +24,9 @@ type options struct {
 	chosen []scenario.Scenario
 }
 
+// kept is the folder of the results that the repository keeps.
+const kept = "benchmarks/results"
+
 // shortSpan is long enough for some thousand requests on a slow machine.
 const shortSpan = 300 * time.Millisecond
 
@@ -37,7 +40,7 @@ func (o *options) parse(args []string) error {
 	f.StringVar(&o.base, "base", "", "another build of it, to be the target base")
 	f.StringVar(&o.args, "args", "", "more arguments for the waypoint, such as --task-mode=goroutines")
 	f.StringVar(&o.cache, "cache", ".cache", "where Envoy is installed")
-	f.StringVar(&o.out, "out", "benchmarks/results", "folder for results")
+	f.StringVar(&o.out, "out", kept, "folder for results")
 	f.StringVar(&o.profiles, "profiles", "", "folder for a CPU and an allocation profile of the waypoint under each load; profiling costs a little")
 	f.BoolVar(&o.short, "short", false, "look at function: one round of everything, asserting what is deterministic")
 	if err := f.Parse(args); err != nil {

@@ -237,7 +237,8 @@ func (s *suite) judge(sc scenario.Scenario, t *target.Target, r report.Round) {
 	}
 }
 
-// report shows and keeps the results. Plots and README are of whole runs only.
+// report shows and keeps the results. Plots are of whole runs only, and so is what
+// READMEs say, where the results are those that are kept in the repository.
 func (s *suite) report(r *report.Report) error {
 	fmt.Println()
 	if err := errors.Join(r.WriteText(os.Stdout), os.MkdirAll(s.out, 0o755)); err != nil {
@@ -252,7 +253,7 @@ func (s *suite) report(r *report.Report) error {
 	if err := r.WriteJSON(filepath.Join(s.out, "latest.json")); err != nil || s.scenarios != "" || s.short {
 		return err
 	}
-	if err := r.WritePlots(s.out); err != nil {
+	if err := r.WritePlots(s.out); err != nil || s.out != kept {
 		return err
 	}
 	for _, readme := range []string{"README.md", "benchmarks/README.md"} {

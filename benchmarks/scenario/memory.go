@@ -18,7 +18,7 @@ func measureIdle(ctx context.Context, b *Bench, i *target.Instance, s Scenario, 
 	if b.Short {
 		s.Load.Tunnels = 10
 	}
-	before, err := i.RSS()
+	before, err := b.touched(ctx, i)
 	if err != nil {
 		return err
 	}
@@ -37,6 +37,23 @@ func measureIdle(ctx context.Context, b *Bench, i *target.Instance, s Scenario, 
 	}
 	r.Errors, r.Why = sample.Errors, sample.FirstError
 	return b.perStream(ctx, i, r, report.StreamAfterRequest, before, streams)
+}
+
+// touched has the target serve a little, and returns its memory after that: the code
+// that has come into memory by then belongs to no stream.
+func (b *Bench) touched(ctx context.Context, i *target.Instance) (int64, error) {
+	run, err := b.client(i).Start(ctx, load.Spec{Target: target.HTTP, Conns: atOnce, Held: true})
+	if err != nil {
+		return 0, err
+	}
+	defer run.Stop()
+	if _, err := run.Each(ctx, atOnce); err != nil {
+		return 0, err
+	}
+	if err := b.settle(ctx); err != nil {
+		return 0, err
+	}
+	return i.RSS()
 }
 
 // perStream records how much more memory than before each of n streams takes.
@@ -60,7 +77,7 @@ func measureSlow(ctx context.Context, b *Bench, i *target.Instance, s Scenario, 
 		span = 2 * time.Second
 		s.Load.Tunnels = 20
 	}
-	before, err := i.RSS()
+	before, err := b.touched(ctx, i)
 	if err != nil {
 		return err
 	}
