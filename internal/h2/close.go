@@ -14,7 +14,7 @@ import (
 func (c *Conn) Drain(b *task.Batch) {
 	c.mu.Lock()
 	if !c.draining && !c.closing && !c.dead {
-		c.draining = true
+		c.beginDraining()
 		if !c.client {
 			c.sendGoAway(maxStreamID, NoError, "")
 		} else {
@@ -29,13 +29,26 @@ func (c *Conn) Drain(b *task.Batch) {
 func (c *Conn) DrainFinal(b *task.Batch) {
 	c.mu.Lock()
 	if !c.final && !c.closing && !c.dead {
-		c.draining, c.final, c.finalID = true, true, c.lastID
+		c.beginDraining()
+		c.final, c.finalID = true, c.lastID
 		if !c.client {
 			c.sendGoAway(c.finalID, NoError, "")
 		}
 		c.endIfIdle()
 	}
 	c.release(b)
+}
+
+// beginDraining tells the handler, and the owners of all streams: some use theirs
+// for one thing after the other, and now had better not.
+func (c *Conn) beginDraining() {
+	if c.draining {
+		return
+	}
+	c.draining, c.changed = true, true
+	for _, s := range c.streams {
+		c.signal(s)
+	}
 }
 
 // Close ends the connection at once, with GOAWAY. debug tells the peer why. All
@@ -54,7 +67,8 @@ func (c *Conn) sendGoAway(last uint32, code ErrCode, debug string) {
 // peerGoAway follows a GOAWAY of the peer: streams above last were not processed
 // and fail now, or they would hang until the peer closes.
 func (c *Conn) peerGoAway(last uint32, why *ConnError) {
-	c.draining, c.changed, c.goAway = true, true, why
+	c.beginDraining()
+	c.changed, c.goAway = true, why
 	if c.client {
 		for id, s := range c.streams {
 			if id > last {

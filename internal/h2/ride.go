@@ -13,7 +13,8 @@ import (
 // turns of the one that carries s.
 //
 // What arrives is consumed at once, so the credit of the outer stream follows
-// receipt; back-pressure comes from the windows of c's own streams.
+// receipt; back-pressure comes from the windows of c's own streams. When what
+// carries s is going away, c drains.
 func Ride(b *task.Batch, c *Conn, s task.Stream) {
 	r := &rider{c: c, s: s}
 	s.SetWaker(r)
@@ -77,6 +78,9 @@ func (r *rider) move(b *task.Batch) {
 			continue
 		}
 		if end == nil {
+			if task.GoingAway(r.s) {
+				r.c.Drain(b)
+			}
 			return
 		}
 		r.ended = true

@@ -213,6 +213,9 @@ func (s *Stream) ResetCode() (code ErrCode, ok bool) {
 	return s.resetCode, s.wasReset
 }
 
+// GoingAway reports whether the connection drains; see task.GoingAway.
+func (s *Stream) GoingAway() bool { return s.c.Draining() }
+
 // Unprocessed reports whether the peer has provably not begun to work on the
 // stream: it refused it, left it out of a GOAWAY, or the connection broke before
 // the request's head had left.

@@ -77,6 +77,9 @@ func (s *Stream) ReadErr() error {
 // ResetCode returns the HTTP/2 error code that the peer reset the stream with.
 func (s *Stream) ResetCode() (code h2.ErrCode, ok bool) { return s.s.ResetCode() }
 
+// GoingAway reports whether the tunnel drains; see task.GoingAway.
+func (s *Stream) GoingAway() bool { return s.s.GoingAway() }
+
 // Write implements task.Stream.
 func (s *Stream) Write(b *task.Batch, p []byte) (int, error) { return s.s.Write(b, p) }
 

@@ -56,13 +56,14 @@ func (e *exchange) open(ep *mesh.Endpoint) *failure {
 			return nil
 		}
 	}
+	era := e.fw.era.Load()
 	stream, err := e.fw.opts.Dial(e.t, ep)
 	if err != nil {
 		return e.dialFailure(err)
 	}
 	stream.SetWaker(e.t)
 	e.armDeadline()
-	e.useH1(&h1Conn{fw: e.fw, key: key, stream: stream})
+	e.useH1(&h1Conn{fw: e.fw, key: key, stream: stream, era: era})
 	return nil
 }
 

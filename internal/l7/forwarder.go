@@ -61,6 +61,7 @@ type Forwarder struct {
 	sched    *task.Scheduler
 	limits   Limits
 	draining atomic.Bool
+	era      atomic.Uint64           // how often endpoints have left
 	idle     *upstream.Idle[*h1Conn] // HTTP/1 connections to endpoints
 	mirrors  atomic.Int64            // mirrored requests under way
 
@@ -145,6 +146,7 @@ func (fw *Forwarder) Close(b *task.Batch) {
 // Retain closes the connections to endpoints that keep does not know, once no
 // request is on them.
 func (fw *Forwarder) Retain(b *task.Batch, keep func(upstream.Key) bool) {
+	fw.era.Add(1) // first: what is busy now is looked at when it comes back
 	fw.idle.Retain(b, keep)
 	fw.h2.retain(b, func(c *h2Shared) bool { return keep(c.key) })
 }

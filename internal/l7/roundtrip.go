@@ -261,7 +261,7 @@ func (e *exchange) pumpHead(b *task.Batch) (bool, *failure) {
 // respond sends the head in e.res.
 func (e *exchange) respond(b *task.Batch) *failure {
 	e.responded = true
-	if e.fw.draining.Load() {
+	if e.fw.draining.Load() || task.GoingAway(e.in.Stream) {
 		e.h1down.close = true // of HTTP/2 the connection says so
 	}
 	e.flow.Status = e.res.status

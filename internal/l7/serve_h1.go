@@ -131,9 +131,12 @@ func (c *conn) rest() bool {
 	return !c.drained() || !c.state.CompareAndSwap(connIdle, connBusy)
 }
 
-// drained reports whether the connection is to end when idle. One that has not
-// carried a request is about to: it was opened for that.
-func (c *conn) drained() bool { return c.fw.draining.Load() && c.served.Load() }
+// drained reports whether the connection is to end when idle, with the proxy or
+// with its tunnel. One that has not carried a request is about to: it was opened
+// for that.
+func (c *conn) drained() bool {
+	return c.served.Load() && (c.fw.draining.Load() || task.GoingAway(c.in.Stream))
+}
 
 // end closes our side and waits, without a task, for the client to close its own.
 func (c *conn) end(b *task.Batch) {

@@ -19,6 +19,7 @@ type h2Server struct {
 	in       Inbound
 	conn     *h2.Conn
 	lastUsed atomic.Int64 // nanoseconds
+	leaving  atomic.Bool  // the last GOAWAY is scheduled
 }
 
 // serveH2 takes over a stream on which HTTP/2 is spoken.
@@ -49,10 +50,15 @@ func (s *h2Server) Accept(b *task.Batch, stream *h2.Stream) {
 	s.fw.sched.Start(b, e)
 }
 
-// Changed forgets the connection when it has ended.
+// Changed forgets the connection when it has ended. When it begins to drain, as it
+// also does with its tunnel, the second of two steps is scheduled, so that no request
+// is lost that was on its way (RFC 9113 6.8).
 func (s *h2Server) Changed(_ *task.Batch, c *h2.Conn) {
-	if c.Err() != nil {
+	switch {
+	case c.Err() != nil:
 		s.fw.forget(s)
+	case c.Draining() && !s.leaving.Swap(true):
+		s.fw.sched.After(finalAfter, (*finalDrain)(s))
 	}
 }
 
@@ -74,12 +80,8 @@ func (e *exchange) Run(t *task.Task) {
 	e.server.lastUsed.Store(time.Now().UnixNano())
 }
 
-// drain ends the connection in two steps, so that no request is lost that was on
-// its way (RFC 9113 6.8).
-func (s *h2Server) drain(b *task.Batch) {
-	s.conn.Drain(b)
-	s.fw.sched.After(finalAfter, (*finalDrain)(s))
-}
+// drain ends the connection once its requests are served.
+func (s *h2Server) drain(b *task.Batch) { s.conn.Drain(b) }
 
 // endIfIdle drains a connection without a request for too long.
 func (s *h2Server) endIfIdle(b *task.Batch, since int64) {

@@ -17,7 +17,8 @@ type h1Conn struct {
 	fw     *Forwarder
 	key    upstream.Key
 	stream task.Stream
-	uses   int // requests that it has carried
+	uses   int    // requests that it has carried
+	era    uint64 // of the Forwarder, when it was made
 }
 
 // Wake has a look taken at the idle connection, in this turn.
@@ -30,9 +31,23 @@ func (c *h1Conn) RunIn(b *task.Batch) {
 	}
 }
 
-// dead reports whether an idle connection cannot be used: it has ended, or sent
-// what nobody asked for.
-func (c *h1Conn) dead() bool { return c.stream.ReadErr() != nil || len(c.stream.Peek()) > 0 }
+// dead reports whether an idle connection is not to be used: it has ended, or sent
+// what nobody asked for, its tunnel is going away, or its endpoint has left.
+func (c *h1Conn) dead() bool {
+	return c.stream.ReadErr() != nil || len(c.stream.Peek()) > 0 || task.GoingAway(c.stream) || c.hasLeft()
+}
+
+// hasLeft reports whether the endpoint may have left while a request was under way:
+// endpoints have, and its address is no workload's any more, or another's. A tunnel
+// to one that has left is going away, and says so itself.
+func (c *h1Conn) hasLeft() bool {
+	addr := c.key.Addr.Addr()
+	if c.key.HBONE || c.era == c.fw.era.Load() || !addr.IsValid() {
+		return false
+	}
+	w := c.fw.opts.Store.Load().Workloads[addr]
+	return w == nil || w.Identity != c.key.Identity
+}
 
 // put makes the connection idle. The caller owns it no more.
 func (c *h1Conn) put(b *task.Batch) {

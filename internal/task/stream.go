@@ -34,6 +34,14 @@ type Stream interface {
 	Done(b *Batch)
 }
 
+// GoingAway reports whether the connection that carries s takes no new streams, and
+// ends with those it has: nothing new is to begin on s. What is under way goes on.
+// The waker of s is woken when that begins.
+func GoingAway(s Stream) bool {
+	carried, ok := s.(interface{ GoingAway() bool })
+	return ok && carried.GoingAway()
+}
+
 // ReadMore parks t until s has more than have bytes to Peek. If the stream ends
 // before, it returns s.ReadErr(). t must be the waker of s.
 func ReadMore(t *Task, s Stream, have int) error {
