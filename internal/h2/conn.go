@@ -1,6 +1,7 @@
 package h2
 
 import (
+	"math"
 	"sync"
 	"time"
 
@@ -198,6 +199,14 @@ func (c *Conn) Capacity() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.capacity()
+}
+
+// Limit returns how many streams the peer lets us have open at a time. Until its
+// settings have arrived that is a guess.
+func (c *Conn) Limit() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return int(min(c.peerLimit, math.MaxInt32))
 }
 
 // Streams returns how many streams are open.

@@ -84,6 +84,6 @@ func (t *tunnel) Changed(b *task.Batch, c *h2.Conn) {
 	case c.Draining():
 		t.pool.drop(b, t)
 	case c.Settled():
-		t.pool.setLimit(b, t, c.Streams()+c.Capacity())
+		t.pool.setLimit(b, t, c.Limit())
 	}
 }

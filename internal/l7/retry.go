@@ -122,7 +122,14 @@ func (e *exchange) retryPolicy() *route.Retry {
 // asked for again.
 func (e *exchange) wantsRetry(status int) bool {
 	p := e.retryPolicy()
-	return p != nil && e.attempts <= p.Attempts && !e.replay.lost && slices.Contains(p.Codes, status)
+	if p == nil || p.Attempts == 0 || e.replay.lost || !slices.Contains(p.Codes, status) {
+		return false
+	}
+	if e.attempts > p.Attempts {
+		e.flow.Flags |= flow.RetryLimit
+		return false
+	}
+	return true
 }
 
 // pause waits before the next attempt: not at all for another endpoint or a stale
