@@ -35,7 +35,7 @@ The mesh is up, the waypoint started again. A way into it, as %s:
 
 and in another terminal:
 
-  export ALL_PROXY=socks5h://127.0.0.1:1080
+  export ALL_PROXY=socks5h://127.0.0.1:1080 NO_PROXY=127.66.0.1
   curl -i http://reviews.default.svc.cluster.local:8080/                      9 of 10 times reviews-v1
   curl -i -H 'x-canary: 1' http://reviews.default.svc.cluster.local:8080/     reviews-v2
   curl -i -X POST http://reviews.default.svc.cluster.local:8080/              403: its policy allows GET
