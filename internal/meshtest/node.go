@@ -202,7 +202,7 @@ func (n *NodeProxy) dial(target string) (*net.TCPConn, int) {
 func relay(s *Stream, app *net.TCPConn, record *Connect) {
 	var up sync.WaitGroup
 	up.Go(func() {
-		_, err := io.Copy(io.MultiWriter(app, record.keep(&record.up)), s)
+		_, err := io.Copy(io.MultiWriter(record.keep(&record.up), app), s)
 		if err != nil {
 			app.SetLinger(0) //nolint:errcheck // the application gets at least an end
 			app.Close()
@@ -210,7 +210,7 @@ func relay(s *Stream, app *net.TCPConn, record *Connect) {
 		}
 		app.CloseWrite() //nolint:errcheck // it may have gone
 	})
-	_, err := io.Copy(io.MultiWriter(s, record.keep(&record.down)), app)
+	_, err := io.Copy(io.MultiWriter(record.keep(&record.down), s), app)
 	var reset *ResetError
 	if errors.As(err, &reset) {
 		app.Close()

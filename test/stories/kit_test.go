@@ -196,6 +196,15 @@ func try(ctx context.Context, c *http.Client, method, url string, body io.Reader
 	return reply{resp, string(text)}, nil
 }
 
+// expect200 is a GET that nothing but a 200 will do for.
+func expect200(ctx context.Context, c *http.Client, url string) error {
+	r, err := try(ctx, c, http.MethodGet, url, nil)
+	if err == nil && r.StatusCode != http.StatusOK {
+		err = fmt.Errorf("GET %s: status %d: %s", url, r.StatusCode, r.text)
+	}
+	return err
+}
+
 // logged waits for n lines of the access log and returns them. Numbers are as
 // they were written.
 func (s *stage) logged(n int) []map[string]any {
