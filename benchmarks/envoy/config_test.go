@@ -17,7 +17,7 @@ func config(t *testing.T) (Config, string) {
 	t.Helper()
 	c := Config{
 		Certs: t.TempDir(), Bind: "127.0.0.1", Port: 1, Admin: 2, Pod: "127.0.0.2",
-		Client: "spiffe://cluster.local/ns/default/sa/client", Policies: 3, Routes: 5, Services: 300,
+		Client: "spiffe://cluster.local/ns/default/sa/client", Policies: 3, Routes: 5, Services: 20,
 	}
 	var out strings.Builder
 	if err := c.Write(&out); err != nil {
@@ -33,8 +33,8 @@ func TestConfigHasWhatWasAskedFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	for part, want := range map[string]int{
-		"x-tenant": 5, `address_prefix: "10.1.`: 300, `alt_stat_name: "inbound-vip|8080|http|svc`: 300,
-		`exact: "spiffe://cluster.local/ns/team0/sa/app"`: 301, // the service that is called, and each further one
+		"x-tenant": 5, `address_prefix: "10.1.`: 20, `alt_stat_name: "inbound-vip|8080|http|svc`: 20,
+		`exact: "spiffe://cluster.local/ns/team0/sa/app"`: 21, // the service that is called, and each further one
 	} {
 		if got := strings.Count(text, part); got != want {
 			t.Errorf("%d of %q, want %d", got, part, want)

@@ -26,3 +26,9 @@ istio_request_bytes_count{x="y"} 100
 		t.Errorf("sum = %v, %v, want 10", got, err)
 	}
 }
+
+func TestParseVersion(t *testing.T) {
+	if got := parseVersion("waypoint v1.2-3\ncommit abc\n"); got != "v1.2-3" {
+		t.Errorf("version %q", got)
+	}
+}

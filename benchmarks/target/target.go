@@ -54,8 +54,14 @@ func NewWaypoint(ctx context.Context, name, path string, workers int, args []str
 	if err != nil {
 		return nil, fmt.Errorf("%s version: %w", path, err)
 	}
-	t.Version = strings.TrimSpace(string(out))
+	t.Version = parseVersion(string(out))
 	return t, nil
+}
+
+// parseVersion reads "waypoint VERSION" from the first line of what it says.
+func parseVersion(out string) string {
+	line, _, _ := strings.Cut(out, "\n")
+	return strings.TrimSpace(strings.TrimPrefix(line, "waypoint "))
 }
 
 // NewEnvoy returns the Envoy at path. 0 workers: one.
