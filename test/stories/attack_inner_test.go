@@ -64,7 +64,14 @@ func (c *attacker) block(fields []meshtest.Field) []byte {
 func (c *attacker) open(fields []meshtest.Field, end bool) uint32 {
 	id := c.next
 	c.next += 2
-	c.must(c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: c.block(fields), EndStream: end, EndHeaders: true}))
+	block := c.block(fields)
+	first := min(len(block), 16<<10)
+	c.must(c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: block[:first], EndStream: end, EndHeaders: first == len(block)}))
+	for block = block[first:]; len(block) > 0; {
+		next := min(len(block), 16<<10)
+		c.must(c.framer.WriteContinuation(id, next == len(block), block[:next]))
+		block = block[next:]
+	}
 	return id
 }
 
@@ -147,6 +154,17 @@ func (c *attacker) deadline(d time.Duration) {
 	}
 }
 
-// fate waits until the connection is over, and says how: "GOAWAY CODE" or
-// "closed".
-func (c *attacker) fate() string { return c.outcome(0) }
+// fate waits until the connection is over, and says how: "GOAWAY CODE", or how
+// reading broke. It writes nothing, so that others may meanwhile.
+func (c *attacker) fate() string {
+	c.deadline(patience)
+	for {
+		frame, err := c.framer.ReadFrame()
+		if err != nil {
+			return err.Error()
+		}
+		if f, ok := frame.(*http2.GoAwayFrame); ok && f.ErrCode != http2.ErrCodeNo {
+			return "GOAWAY " + f.ErrCode.String()
+		}
+	}
+}
