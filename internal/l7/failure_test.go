@@ -222,6 +222,50 @@ func TestIdleConnectionThatEnds(t *testing.T) {
 	}
 }
 
+func TestRetryOfGRPCThatWasNotTaken(t *testing.T) {
+	tests := []struct {
+		name    string
+		status  string // grpc-status of the first answers
+		trailer bool   // behind a message, not instead of one
+		fails   int
+		want    string
+		retries int
+	}{
+		{"UNAVAILABLE", "14", false, 2, "0", 2},
+		{"CANCELLED", "1", false, 1, "0", 1},
+		{"UNAVAILABLE for long", "14", false, 9, "14", 2},
+		{"UNAVAILABLE behind a message", "14", true, 9, "14", 0},
+		{"INTERNAL", "13", false, 9, "13", 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			calls := 0
+			r := newRig(t, task.Coroutines, httpApp(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "application/grpc")
+				code := "0"
+				if calls++; calls <= tt.fails {
+					code = tt.status
+				}
+				if !tt.trailer {
+					w.Header().Set("Grpc-Status", code)
+					return
+				}
+				w.Header().Set("Trailer", "Grpc-Status")
+				_, _ = w.Write([]byte{0, 0, 0, 0, 0})
+				w.Header().Set("Grpc-Status", code)
+			}))
+			r.route(forward())
+			c := r.connect()
+			r.roundTrip(c, bufio.NewReader(c), "POST",
+				"POST /a.B/C HTTP/1.1\r\nHost: e\r\nTE: trailers\r\nContent-Type: application/grpc\r\nContent-Length: 5\r\n\r\n\x00\x00\x00\x00\x00")
+			f := r.flows(1)[0]
+			if f.GRPCStatus != tt.want || f.Retries != tt.retries || calls != tt.retries+1 {
+				t.Errorf("status %s after %d calls, %d retries recorded", f.GRPCStatus, calls, f.Retries)
+			}
+		})
+	}
+}
+
 func TestRetryByRoute(t *testing.T) {
 	body := strings.Repeat("x", 3000)
 	tests := []struct {

@@ -83,6 +83,8 @@ func (e *exchange) retry(f *failure) bool {
 
 func (e *exchange) mayRetry(f *failure) bool {
 	switch {
+	case f.answered:
+		return true // wantsRetry has decided that
 	case f.unprocessed:
 		return e.attempts < safeAttempts
 	case f.stale && !e.req.hasBody && (e.req.method == "GET" || e.req.method == "HEAD"):
@@ -118,18 +120,38 @@ func (e *exchange) retryPolicy() *route.Retry {
 	return nil
 }
 
-// wantsRetry reports whether a response with this status is not passed on but
-// asked for again.
-func (e *exchange) wantsRetry(status int) bool {
-	p := e.retryPolicy()
-	if p == nil || p.Attempts == 0 || e.replay.lost || !slices.Contains(p.Codes, status) {
+// wantsRetry reports whether the response is not passed on but asked for again.
+func (e *exchange) wantsRetry() bool {
+	attempts := grpcAttempts
+	if p := e.retryPolicy(); p != nil {
+		attempts = p.Attempts
+	}
+	if attempts == 0 || e.replay.lost || !e.retriable() {
 		return false
 	}
-	if e.attempts > p.Attempts {
+	if e.attempts > attempts {
 		e.flow.Flags |= flow.RetryLimit
 		return false
 	}
 	return true
+}
+
+// grpcAttempts is how often a gRPC call is repeated that its server did not take,
+// as Istio does by default.
+const grpcAttempts = 2
+
+// retriable reports whether the rule names the response's status, or a gRPC
+// server says that it did not take the call: UNAVAILABLE or CANCELLED instead of
+// a response, not behind one. A server that has begun to answer has acted.
+func (e *exchange) retriable() bool {
+	if p := e.retryPolicy(); p != nil && slices.Contains(p.Codes, e.res.status) {
+		return true
+	}
+	if e.flow.Kind != flow.GRPC {
+		return false
+	}
+	code, _ := e.res.Lookup("grpc-status")
+	return code == "14" || code == "1"
 }
 
 // pause waits before the next attempt: not at all for another endpoint or a stale

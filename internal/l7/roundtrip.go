@@ -12,7 +12,7 @@ import (
 // forward sends the request to an endpoint, again if that is safe or asked for,
 // and passes the response on.
 func (e *exchange) forward() {
-	e.replay.on = e.retryPolicy() != nil || e.speaksHTTP2()
+	e.replay.on = e.retryPolicy() != nil || e.speaksHTTP2() || e.flow.Kind == flow.GRPC
 	for {
 		f := e.attempt()
 		if f == nil {
@@ -250,7 +250,7 @@ func (e *exchange) pumpHead(b *task.Batch) (bool, *failure) {
 		}
 	}
 	e.flow.UpstreamTime, e.flow.Details = time.Since(e.flow.Start), "via_upstream"
-	if e.wantsRetry(e.res.status) {
+	if e.wantsRetry() {
 		return false, &failure{reply: &tooLate, answered: true} // the reply: if time is up before the next attempt
 	}
 	e.replay.release()
