@@ -129,7 +129,7 @@ func (a *App) buildDataPath(context.Context) error {
 	a.upstream = upstream.NewDialer(a.sched, a.tunnels, a.o.ConnectTimeout, wire.Options{})
 	a.l4 = l4.New(l4.Options{Scheduler: a.sched, Store: &a.store, Observer: observer, Dial: a.dialTCP, IdleTimeout: a.o.TCPIdleTimeout})
 	a.l7 = l7.New(l7.Options{
-		Scheduler: a.sched, Store: &a.store, Observer: observer, Dial: a.dialHTTP, Identity: a.certs.URI,
+		Scheduler: a.sched, Store: &a.store, Observer: observer, Dial: a.dialHTTP, Identity: a.certs.URI, Budget: budget,
 		ClientHeaders: a.o.ClientHeaders,
 		TrustedHop:    func(id identity.ID) bool { return slices.Contains(a.o.TrustedHops, id) },
 		Limits:        l7.Limits{MaxHeaderBytes: a.o.MaxHeaderBytes, MaxHeaders: a.o.MaxHeaders, IdleTimeout: idleOrNever(a.o.IdleTimeout)},
