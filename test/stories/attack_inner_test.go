@@ -22,12 +22,16 @@ type attacker struct {
 	encoded bytes.Buffer
 	encoder *hpack.Encoder
 	next    uint32
+	request []meshtest.Field // of floods: what is good to ask here
+	refused []meshtest.Field // and what is refused
 }
 
 // innerH2 opens one inside of a stream to target.
 func (w *town) innerH2(target string) *attacker {
 	w.t.Helper()
-	return newAttacker(w.t, w.open(target))
+	c := newAttacker(w.t, w.open(target))
+	c.request, c.refused = h2Request("GET", "echo", "/"), h2Request("GET", "echo", "/%00")
+	return c
 }
 
 func newAttacker(t *testing.T, conn io.ReadWriteCloser) *attacker {

@@ -26,7 +26,9 @@ func (w *town) rawTunnel(who string) *attacker {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(func() { conn.Close() })
-	return newAttacker(w.t, conn)
+	c := newAttacker(w.t, conn)
+	c.request, c.refused = connectTo("10.0.0.1:80"), connectTo("10.9.9.9:80")
+	return c
 }
 
 // connectTo are the fields of a CONNECT.
@@ -117,6 +119,15 @@ func (c *attacker) flood(n int, frames func(i int) error) string {
 	return <-heard
 }
 
+// attackIn opens a connection for an attack: a tunnel, or HTTP/2 inside of one.
+func (w *town) attackIn(where string) *attacker {
+	w.t.Helper()
+	if where == "a tunnel" {
+		return w.rawTunnel("prod/attacker")
+	}
+	return w.innerH2("10.0.0.1:80")
+}
+
 // Floods of frames, from a client with a good certificate: the connection is told
 // why and ended, and nobody else notices.
 func TestAttackFloods(t *testing.T) {
@@ -130,19 +141,19 @@ func TestAttackFloods(t *testing.T) {
 		{"rapid reset", 20000, func(c *attacker, _ int) error {
 			id := c.next
 			c.next += 2
-			return errors2(c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: c.block(connectTo("10.0.0.1:80")), EndHeaders: true}),
+			return errors2(c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: c.block(c.request), EndHeaders: true}),
 				c.framer.WriteRSTStream(id, http2.ErrCodeCancel))
 		}, calm},
 		{"made-you reset: windows that overflow", 20000, func(c *attacker, _ int) error {
 			id := c.next
 			c.next += 2
-			return errors2(c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: c.block(connectTo("10.0.0.1:80")), EndHeaders: true}),
+			return errors2(c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: c.block(c.request), EndHeaders: true}),
 				c.framer.WriteWindowUpdate(id, 1<<31-1))
 		}, calm},
 		{"made-you reset: increments of zero", 20000, func(c *attacker, _ int) error {
 			id := c.next
 			c.next += 2
-			return errors2(c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: c.block(connectTo("10.0.0.1:80")), EndHeaders: true}),
+			return errors2(c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: c.block(c.request), EndHeaders: true}),
 				c.framer.WriteRawFrame(http2.FrameWindowUpdate, 0, id, []byte{0, 0, 0, 0}))
 		}, calm},
 		{"made-you reset: heads that are none", 20000, func(c *attacker, _ int) error {
@@ -153,7 +164,7 @@ func TestAttackFloods(t *testing.T) {
 		{"refused targets", 20000, func(c *attacker, _ int) error {
 			id := c.next
 			c.next += 2
-			return errors2(c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: c.block(connectTo("10.9.9.9:80")), EndHeaders: true}),
+			return errors2(c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: c.block(c.refused), EndHeaders: true}),
 				c.framer.WriteRSTStream(id, http2.ErrCodeCancel))
 		}, calm},
 		{"pings", 200000, func(c *attacker, _ int) error { return c.framer.WritePing(false, [8]byte{}) }, calm},
@@ -168,32 +179,32 @@ func TestAttackFloods(t *testing.T) {
 		{"unknown frames", 200000, func(c *attacker, _ int) error { return c.framer.WriteRawFrame(0xbe, 0, 0, nil) }, calm},
 		{"empty data", 200000, func(c *attacker, i int) error {
 			if i == 0 {
-				c.open(connectTo("10.0.0.1:80"), false)
+				c.open(c.request, false)
 			}
 			return c.framer.WriteData(1, false, nil)
 		}, calm},
 		{"padding alone", 200000, func(c *attacker, i int) error {
 			if i == 0 {
-				c.open(connectTo("10.0.0.1:80"), false)
+				c.open(c.request, false)
 			}
 			return c.framer.WriteDataPadded(1, false, nil, make([]byte, 10))
 		}, calm},
 		{"resets of streams long gone", 200000, func(c *attacker, i int) error {
 			if i == 0 {
-				c.open(connectTo("10.9.9.9:80"), true)
+				c.open(c.refused, true)
 			}
 			return c.framer.WriteRSTStream(1, http2.ErrCodeCancel)
 		}, calm},
 		{"goodbyes", 200000, func(c *attacker, _ int) error { return c.framer.WriteGoAway(0, http2.ErrCodeNo, nil) }, calm},
 		{"a head that never ends", 200000, func(c *attacker, i int) error {
 			if i == 0 {
-				return c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: c.block(connectTo("10.0.0.1:80"))})
+				return c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: c.block(c.request)})
 			}
 			return c.framer.WriteContinuation(1, false, []byte{0, 1, 'x', 1, 'y'})
 		}, "GOAWAY"},
 		{"a head that never ends, of nothing", 200000, func(c *attacker, i int) error {
 			if i == 0 {
-				return c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: c.block(connectTo("10.0.0.1:80"))})
+				return c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: c.block(c.request)})
 			}
 			return c.framer.WriteContinuation(1, false, nil)
 		}, "GOAWAY"},
@@ -204,18 +215,20 @@ func TestAttackFloods(t *testing.T) {
 			return c.framer.WriteContinuation(1, false, bytes.Repeat([]byte{0x20}, 1000))
 		}, "GOAWAY"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			w := newTown(t, "", nil)
-			w.bystanders(func() {
-				c := w.rawTunnel("prod/attacker")
-				got := c.flood(tt.n, func(i int) error { return tt.flood(c, i) })
-				// A connection that is cut while we still write may lose its last words.
-				if !strings.HasPrefix(got, tt.want) && got != "EOF" && !strings.Contains(got, "reset by peer") {
-					t.Errorf("the connection ended with %q, want %q", got, tt.want)
-				}
-				c.Close()
+		for _, where := range []string{"a tunnel", "a stream of it"} {
+			t.Run(tt.name+" in "+where, func(t *testing.T) {
+				w := newTown(t, "", nil)
+				w.bystanders(func() {
+					c := w.attackIn(where)
+					got := c.flood(tt.n, func(i int) error { return tt.flood(c, i) })
+					// A connection that is cut while we still write may lose its last words.
+					if !strings.HasPrefix(got, tt.want) && got != "EOF" && !strings.Contains(got, "reset by") {
+						t.Errorf("the connection ended with %q, want %q", got, tt.want)
+					}
+					c.Close()
+				})
 			})
-		})
+		}
 	}
 }
 
