@@ -78,8 +78,10 @@ func (a *App) drain() {
 	a.server.Drain() // the tunnels that came during the delay
 	ctx, cancel := context.WithDeadline(context.Background(), began.Add(a.o.DrainTimeout))
 	defer cancel()
-	if err := a.server.Wait(ctx); err != nil {
-		a.log.Warn("the drain timeout is over", "streams cut", a.server.Close())
+	err := a.server.Wait(ctx)
+	cut := a.server.Close() // also who has connected and said nothing yet
+	if err != nil {
+		a.log.Warn("the drain timeout is over", "streams cut", cut)
 	}
 	a.log.Info("drained", "took", time.Since(began).Round(time.Millisecond))
 }

@@ -90,6 +90,8 @@ type Server struct {
 	config  ServerConfig
 	handler Handler
 	stats   serverStats
+	ctx     context.Context // of handshakes; ended by Close
+	cancel  context.CancelFunc
 
 	mu     sync.Mutex
 	conns  map[*serverConn]struct{} // guarded by mu
@@ -111,6 +113,7 @@ type ServerStats struct {
 // NewServer returns a server that gives its streams to h.
 func NewServer(config ServerConfig, h Handler) *Server {
 	s := &Server{config: config.withDefaults(), handler: h, conns: make(map[*serverConn]struct{}), empty: make(chan struct{})}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
 	close(s.empty)
 	return s
 }
@@ -152,7 +155,7 @@ func (s *Server) ServeConn(tcp *net.TCPConn) error {
 }
 
 func (s *Server) shake(tcp *net.TCPConn) (*wire.Conn, identity.ID, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), s.config.HandshakeTimeout)
+	ctx, cancel := context.WithTimeout(s.ctx, s.config.HandshakeTimeout)
 	defer cancel()
 	conn, err := wire.Server(ctx, s.config.Scheduler, tcp, s.config.TLS, s.config.Handshakes, s.config.Wire)
 	if err != nil {
@@ -225,12 +228,13 @@ func (s *Server) Wait(ctx context.Context) error {
 	}
 }
 
-// Close cuts what is open, and what comes later, and returns how many streams that
-// were.
+// Close cuts what is open, what still shakes hands and what comes later, and
+// returns how many streams that were.
 func (s *Server) Close() (cut int) {
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
+	s.cancel()
 	for _, c := range s.open() {
 		cut += c.h2.Streams()
 		s.config.Scheduler.Turn(c.cut)

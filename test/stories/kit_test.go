@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
+
 	"github.com/waypoint-mesh/waypoint/internal/app"
 	"github.com/waypoint-mesh/waypoint/internal/meshtest"
 )
@@ -268,4 +270,15 @@ func containsAll(text string, parts []string) bool {
 		}
 	}
 	return true
+}
+
+// grpcVia is a gRPC connection that asks for the address of the waypoint at each
+// dial.
+func (s *stage) grpcVia(addr func() string, target string) *grpc.ClientConn {
+	s.t.Helper()
+	conn := s.client.GRPC("", target, grpc.WithContextDialer(func(ctx context.Context, target string) (net.Conn, error) {
+		return s.client.Dial(ctx, addr(), target)
+	}))
+	s.t.Cleanup(func() { conn.Close() })
+	return conn
 }
