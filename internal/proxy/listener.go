@@ -23,6 +23,9 @@ type Listener struct {
 	open    atomic.Int64
 	refused atomic.Int64
 	active  sync.WaitGroup
+
+	told   atomic.Int64 // when a failed handshake was logged last, in Unix nanoseconds
+	untold atomic.Int64 // how many were not logged since
 }
 
 // NewListener accepts on tcp and serves at most max connections at once, zero: any
@@ -65,9 +68,23 @@ func (l *Listener) start(conn *net.TCPConn) {
 	l.active.Go(func() {
 		defer l.open.Add(-1)
 		if err := l.server.ServeConn(conn); err != nil {
-			l.log.Debug("a connection gave no tunnel", "error", err)
+			l.tell(err)
 		}
 	})
+}
+
+// tellEvery keeps those who cannot connect from filling the log.
+const tellEvery = time.Second
+
+// tell logs why a connection gave no tunnel. It is what somebody looks for whose
+// certificate is not accepted, and what a port scanner makes by the thousand.
+func (l *Listener) tell(err error) {
+	now, last := time.Now().UnixNano(), l.told.Load()
+	if now-last < int64(tellEvery) || !l.told.CompareAndSwap(last, now) {
+		l.untold.Add(1)
+		return
+	}
+	l.log.Warn("a connection gave no tunnel", "error", err, "others not logged", l.untold.Swap(0))
 }
 
 // Close stops accepting.
