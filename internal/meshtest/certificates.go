@@ -24,8 +24,6 @@ import (
 // names any, one of those exactly. It is written apart from internal/identity,
 // so that the two check each other.
 func (m *Mesh) tlsConfig(cert *tls.Certificate, peerUse x509.ExtKeyUsage, expected ...identity.ID) *tls.Config {
-	roots := x509.NewCertPool()
-	roots.AddCert(m.CA.Root)
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS13,
 		NextProtos:         []string{"h2"},
@@ -39,7 +37,7 @@ func (m *Mesh) tlsConfig(cert *tls.Certificate, peerUse x509.ExtKeyUsage, expect
 				intermediates.AddCert(cert)
 			}
 			_, err := leaf.Verify(x509.VerifyOptions{
-				Roots: roots, Intermediates: intermediates, KeyUsages: []x509.ExtKeyUsage{peerUse},
+				Roots: m.rootPool(), Intermediates: intermediates, KeyUsages: []x509.ExtKeyUsage{peerUse},
 			})
 			if err != nil {
 				return err
@@ -70,6 +68,34 @@ func (m *Mesh) ID(uri string) identity.ID {
 	return id
 }
 
+// Trust names the CAs that everybody of the mesh trusts from now on; so far it is
+// [Mesh.CA] alone. Waypoints learn of it by [Mesh.WriteCertificate].
+func (m *Mesh) Trust(cas ...*certs.CA) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.trusted = cas
+}
+
+// rootPool is the roots of the CAs that are trusted now.
+func (m *Mesh) rootPool() *x509.CertPool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	roots := x509.NewCertPool()
+	for _, ca := range m.trusted {
+		roots.AddCert(ca.Root)
+	}
+	return roots
+}
+
+func (m *Mesh) rootPEM() (bundle []byte) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, ca := range m.trusted {
+		bundle = append(bundle, ca.CertPEM()...)
+	}
+	return bundle
+}
+
 // Certificate issues one for an identity, good for an hour.
 func (m *Mesh) Certificate(uri string) *tls.Certificate {
 	m.t.Helper()
@@ -90,12 +116,12 @@ func (m *Mesh) Source(uri string) *certs.Current {
 }
 
 // WriteCertificate writes a new certificate for an identity, its key and the
-// mesh's root into dir, under the names that `waypoint certs` gives them. Writing
+// mesh's roots into dir, under the names that `waypoint certs` gives them. Writing
 // them again is a rotation.
 func (m *Mesh) WriteCertificate(dir, uri string) {
 	m.t.Helper()
 	err := errors.Join(
-		os.WriteFile(filepath.Join(dir, certs.CAFile), m.CA.CertPEM(), 0o644),
+		os.WriteFile(filepath.Join(dir, certs.CAFile), m.rootPEM(), 0o644),
 		certs.WritePair(dir, m.Certificate(uri)),
 	)
 	if err != nil {

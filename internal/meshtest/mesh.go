@@ -29,7 +29,7 @@ const hbonePort = 15008
 
 // Mesh is one mesh. What it hands out ends with the test.
 type Mesh struct {
-	CA *certs.CA
+	CA *certs.CA // issues certificates from now on
 
 	t      TB
 	net    network
@@ -37,8 +37,9 @@ type Mesh struct {
 	cancel context.CancelFunc
 	tasks  sync.WaitGroup
 
-	mu    sync.Mutex
-	conns map[net.Conn]bool // what is to be closed at the end; nil when that has come
+	mu      sync.Mutex
+	trusted []*certs.CA       // guarded by mu
+	conns   map[net.Conn]bool // what is to be closed at the end; nil when that has come
 }
 
 // New makes a mesh with a CA and a loopback network of its own.
@@ -60,7 +61,7 @@ func newMesh(t TB, networks iter.Seq[network]) *Mesh {
 	if err != nil {
 		t.Fatalf("meshtest: %v", err)
 	}
-	m := &Mesh{CA: ca, t: t, conns: make(map[net.Conn]bool)}
+	m := &Mesh{CA: ca, trusted: []*certs.CA{ca}, t: t, conns: make(map[net.Conn]bool)}
 	m.ctx, m.cancel = context.WithCancel(context.WithoutCancel(t.Context()))
 	var claim net.Listener
 	m.net, claim, err = claimNetwork(networks)

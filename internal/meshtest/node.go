@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/net/http2"
@@ -30,6 +31,7 @@ type NodeProxy struct {
 	mesh     *Mesh
 	ip       string
 	settings Settings
+	config   atomic.Pointer[tls.Config]
 
 	mu        sync.Mutex
 	behaviour Behaviour
@@ -132,10 +134,15 @@ func (m *Mesh) NodeProxy(ip, uri string, settings ...Settings) *NodeProxy {
 	if len(settings) > 0 {
 		n.settings = settings[0]
 	}
-	config := m.tlsConfig(m.Certificate(uri), x509.ExtKeyUsageClientAuth)
+	n.Rotate()
 	n.Listener = m.bind(net.JoinHostPort(ip, fmt.Sprint(hbonePort)))
-	n.Listener.serve(m, func(raw net.Conn) { n.serve(tls.Server(raw, config)) })
+	n.Listener.serve(m, func(raw net.Conn) { n.serve(tls.Server(raw, n.config.Load())) })
 	return n
+}
+
+// Rotate has it present a new certificate, of the CA that issues them now.
+func (n *NodeProxy) Rotate() {
+	n.config.Store(n.mesh.tlsConfig(n.mesh.Certificate(n.ID.String()), x509.ExtKeyUsageClientAuth))
 }
 
 func (n *NodeProxy) serve(raw *tls.Conn) {
