@@ -63,10 +63,11 @@ var modules = []module{
 	{"golang.org/x/net/http2/hpack", []string{"h2", "meshtest"}, "as above"},
 
 	{"google.golang.org/protobuf", []string{"api", "translate", "compile", "xds", "controller"}, "resources end at compile; what lies behind it is plain Go"},
-	{"google.golang.org/grpc", []string{"xds", "certs", "telemetry", "controller"}, "clients of control planes and collectors, never the data path"},
+	{"google.golang.org/grpc", []string{"api", "xds", "certs", "telemetry", "controller"}, "control planes, CAs and collectors, and the stubs of their services; never the data path"},
 	{"github.com/envoyproxy/go-control-plane", []string{"xds", "controller"}, "the discovery protocol"},
 	{"google.golang.org/genproto/googleapis/rpc", []string{"xds", "controller"}, "what is wrong with each resource of a response, in a form that both ends read"},
-	{"github.com/cenkalti/backoff", []string{"xds"}, "pauses between tries, with jitter"},
+	{"github.com/spiffe/go-spiffe", []string{"certs"}, "the Workload API; what an identity is, identity says, by rules of its own"},
+	{"github.com/cenkalti/backoff", []string{"xds", "certs"}, "pauses between tries, with jitter"},
 
 	{"k8s.io", []string{"translate", "files", "controller"}, "object types; behind translate nobody knows Kubernetes"},
 	{"sigs.k8s.io", []string{"translate", "files", "controller"}, "as k8s.io"},

@@ -1,5 +1,5 @@
 // Command protogen makes the Go code of the protocol buffers under api/. It is a module of its own, so that a compiler for
-// .proto files is no dependency of the product, and it needs nothing but Go:
+// .proto files is no dependency of the product, and it needs nothing but Go. Files with services get a second Go file, for grpc:
 //
 //	go -C tools/protogen run .
 package main
@@ -7,6 +7,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"log"
@@ -45,10 +46,19 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	response, err := generate(ctx, request)
-	if err != nil {
-		return err
+	for _, plugin := range []string{"protoc-gen-go", "protoc-gen-go-grpc"} {
+		response, err := generate(ctx, plugin, request)
+		if err != nil {
+			return fmt.Errorf("%s: %w", plugin, err)
+		}
+		if err := write(response); err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+func write(response *pluginpb.CodeGeneratorResponse) error {
 	for _, file := range response.GetFile() {
 		if err := os.WriteFile(filepath.Join(apiDir, file.GetName()), []byte(file.GetContent()), 0o644); err != nil { //nolint:gosec // sources are for everybody to read
 			return err
@@ -106,25 +116,25 @@ func withImports(files linker.Files) []*descriptorpb.FileDescriptorProto {
 	return all
 }
 
-// generate runs protoc-gen-go, which this module names as its tool, so go.sum pins it.
-func generate(ctx context.Context, request *pluginpb.CodeGeneratorRequest) (*pluginpb.CodeGeneratorResponse, error) {
+// generate runs a plugin of protoc, which this module names as its tool, so go.sum pins it.
+func generate(ctx context.Context, name string, request *pluginpb.CodeGeneratorRequest) (*pluginpb.CodeGeneratorResponse, error) {
 	in, err := proto.Marshal(request)
 	if err != nil {
 		return nil, err
 	}
-	plugin := exec.CommandContext(ctx, "go", "tool", "protoc-gen-go")
+	plugin := exec.CommandContext(ctx, "go", "tool", name)
 	plugin.Stdin = bytes.NewReader(in)
 	plugin.Stderr = os.Stderr
 	out, err := plugin.Output()
 	if err != nil {
-		return nil, fmt.Errorf("go tool protoc-gen-go: %w", err)
+		return nil, err
 	}
 	response := &pluginpb.CodeGeneratorResponse{}
 	if err := proto.Unmarshal(out, response); err != nil {
-		return nil, fmt.Errorf("answer of protoc-gen-go: %w", err)
+		return nil, fmt.Errorf("its answer: %w", err)
 	}
 	if response.Error != nil {
-		return nil, fmt.Errorf("protoc-gen-go: %s", response.GetError())
+		return nil, errors.New(response.GetError())
 	}
 	return response, nil
 }
