@@ -75,18 +75,28 @@ func (c *Client) dialTCP(ctx context.Context, addr string) (net.Conn, error) {
 // Dial opens a stream through a waypoint to target, which is a VIP or a pod's
 // address with a port. The fields are added to those that ztunnel sends.
 func (c *Client) Dial(ctx context.Context, waypoint, target string, fields ...Field) (*Stream, error) {
+	s, err := c.ask(ctx, waypoint, target, fields)
+	if err != nil {
+		return nil, err
+	}
+	return s.accepted(ctx, target)
+}
+
+// ask sends a CONNECT on a tunnel that has room for it. Dials wait for each other
+// here, so that a burst fills a tunnel, and not more than that, before it opens
+// the next.
+func (c *Client) ask(ctx context.Context, waypoint, target string, fields []Field) (*Stream, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	conn, err := c.pooled(ctx, waypoint)
 	if err != nil {
 		return nil, err
 	}
-	return conn.Connect(ctx, target, append(c.fields(conn), fields...)...)
+	return conn.ask(target, append(c.fields(conn), fields...))
 }
 
-// pooled returns a tunnel with room for a stream. Dials of one waypoint wait for
-// each other here, so that a burst fills a tunnel before it opens the next.
+// pooled returns a tunnel with room for a stream. It needs c.mu.
 func (c *Client) pooled(ctx context.Context, waypoint string) (*Conn, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	var kept []*Conn
 	var found *Conn
 	for _, conn := range c.pool[waypoint] {

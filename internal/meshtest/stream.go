@@ -51,10 +51,24 @@ func (c *Conn) newStream(id uint32) *Stream {
 // Connect opens a stream to target, as host:port, and waits for the answer. Any
 // answer but 200 is a [*RefusedError]. The fields follow :method and :authority.
 func (c *Conn) Connect(ctx context.Context, target string, fields ...Field) (*Stream, error) {
+	s, err := c.ask(target, fields)
+	if err != nil {
+		return nil, err
+	}
+	return s.accepted(ctx, target)
+}
+
+// ask sends a CONNECT.
+func (c *Conn) ask(target string, fields []Field) (*Stream, error) {
 	s, err := c.open(append([]Field{{":method", "CONNECT"}, {":authority", target}}, fields...))
 	if err != nil {
 		return nil, fmt.Errorf("CONNECT %s: %w", target, err)
 	}
+	return s, nil
+}
+
+// accepted waits for the answer to a CONNECT.
+func (s *Stream) accepted(ctx context.Context, target string) (*Stream, error) {
 	status, err := s.answer(ctx)
 	switch {
 	case err != nil:
