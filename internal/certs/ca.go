@@ -82,9 +82,23 @@ func (ca *CA) CertPEM() []byte { return encode("CERTIFICATE", ca.Root.Raw) }
 func (ca *CA) KeyPEM() ([]byte, error) { return encodeKey(ca.key) }
 
 // Issue makes a certificate with a new key for id, good for both sides of a
-// connection and valid for ttl. Its subject is empty and its URI SAN therefore
-// critical, RFC 5280 section 4.1.2.6, as istiod's are.
+// connection and valid for ttl.
 func (ca *CA) Issue(id identity.ID, ttl time.Duration) (*tls.Certificate, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("key for %s: %w", id, err)
+	}
+	leaf, err := ca.Sign(key.Public(), id, ttl)
+	if err != nil {
+		return nil, err
+	}
+	return &tls.Certificate{Certificate: [][]byte{leaf.Raw}, PrivateKey: key, Leaf: leaf}, nil
+}
+
+// Sign makes a certificate as Issue does, for the key of somebody else. Its
+// subject is empty and its URI SAN therefore critical, RFC 5280 section 4.1.2.6,
+// as istiod's are.
+func (ca *CA) Sign(key crypto.PublicKey, id identity.ID, ttl time.Duration) (*x509.Certificate, error) {
 	uri, err := checkedURI(id)
 	if err != nil {
 		return nil, err
@@ -92,10 +106,6 @@ func (ca *CA) Issue(id identity.ID, ttl time.Duration) (*tls.Certificate, error)
 	now := time.Now()
 	if now.Add(ttl).After(ca.Root.NotAfter) {
 		return nil, fmt.Errorf("a lifetime of %s reaches beyond that of the CA, which ends %s", ttl, ca.Root.NotAfter.Format(time.RFC3339))
-	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, fmt.Errorf("key for %s: %w", id, err)
 	}
 	serial, err := newSerial()
 	if err != nil {
@@ -110,7 +120,7 @@ func (ca *CA) Issue(id identity.ID, ttl time.Duration) (*tls.Certificate, error)
 		BasicConstraintsValid: true,
 		URIs:                  []*url.URL{uri},
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, ca.Root, key.Public(), ca.key)
+	der, err := x509.CreateCertificate(rand.Reader, template, ca.Root, key, ca.key)
 	if err != nil {
 		return nil, fmt.Errorf("certificate for %s: %w", id, err)
 	}
@@ -118,7 +128,7 @@ func (ca *CA) Issue(id identity.ID, ttl time.Duration) (*tls.Certificate, error)
 	if err != nil {
 		return nil, fmt.Errorf("certificate for %s: %w", id, err)
 	}
-	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, nil
+	return leaf, nil
 }
 
 // checkedURI refuses an identity whose parts do not make a SPIFFE URI that reads

@@ -41,8 +41,8 @@ func open(dir string) (*Files, error) {
 	return NewFiles(filepath.Join(dir, CertFile), filepath.Join(dir, KeyFile), filepath.Join(dir, CAFile), slog.New(slog.DiscardHandler))
 }
 
-// follow opens the files of dir and runs the source until the test ends.
-func follow(t *testing.T, dir string) *Files {
+// running opens the files of dir and runs the source until the test ends.
+func running(t *testing.T, dir string) *Files {
 	t.Helper()
 	f, err := open(dir)
 	must(t, err)
@@ -139,7 +139,7 @@ func TestWriteDirRefuses(t *testing.T) {
 func TestFilesFollowRenewal(t *testing.T) {
 	dir := t.TempDir()
 	must(t, WriteDir(dir, web, time.Hour))
-	f := follow(t, dir)
+	f := running(t, dir)
 	before, changed := leafSerial(t, f), f.Changed()
 	must(t, WriteDir(dir, web, 2*time.Hour))
 	within(t, changed)
@@ -151,7 +151,7 @@ func TestFilesFollowRenewal(t *testing.T) {
 func TestFilesKeepTheLastGood(t *testing.T) {
 	dir := t.TempDir()
 	must(t, WriteDir(dir, web, time.Hour))
-	f := follow(t, dir)
+	f := running(t, dir)
 	good := leafSerial(t, f)
 	path := filepath.Join(dir, CertFile)
 	content := read(t, dir, CertFile)
@@ -188,7 +188,7 @@ func TestFilesFollowKubelet(t *testing.T) {
 	for _, name := range []string{CertFile, KeyFile, CAFile} {
 		must(t, os.Symlink(filepath.Join("..data", name), filepath.Join(dir, name)))
 	}
-	f := follow(t, dir)
+	f := running(t, dir)
 	changed := f.Changed()
 	version("..2")
 	within(t, changed)

@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,14 +13,17 @@ import (
 	"github.com/waypoint-mesh/waypoint/internal/identity"
 )
 
-// Current is the certificate and the roots that a source last obtained. It
-// implements identity.Source; the zero value has nothing yet.
+// Current is the certificate and the roots that a source last obtained, and how
+// the source is doing since. It implements identity.Source; the zero value has
+// nothing yet.
 type Current struct {
 	now atomic.Pointer[pair] // read by every handshake and request
 
-	mu      sync.Mutex
-	changed chan struct{} // guarded by mu; made when somebody asks, closed by the next Store
-	stored  uint64        // guarded by mu
+	mu       sync.Mutex    // guards all below
+	changed  chan struct{} // made when somebody asks, closed by the next Store
+	stored   uint64
+	failures uint64
+	problem  error // why the source has nothing newer; nil: it need not
 }
 
 var _ identity.Source = (*Current)(nil)
@@ -29,6 +33,7 @@ var _ identity.Source = (*Current)(nil)
 type pair struct {
 	cert         *tls.Certificate
 	roots        *x509.CertPool
+	rootCount    int
 	rootNotAfter time.Time // the first of the roots to end
 	id           identity.ID
 	uri          string // of id
@@ -36,7 +41,7 @@ type pair struct {
 }
 
 func newPair(cert *tls.Certificate, roots []*x509.Certificate) *pair {
-	p := &pair{cert: cert, roots: x509.NewCertPool()}
+	p := &pair{cert: cert, roots: x509.NewCertPool(), rootCount: len(roots)}
 	for _, r := range roots {
 		p.roots.AddCert(r)
 		if p.rootNotAfter.IsZero() || r.NotAfter.Before(p.rootNotAfter) {
@@ -54,6 +59,7 @@ func (c *Current) Store(cert *tls.Certificate, roots []*x509.Certificate) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.stored++
+	c.problem = nil
 	if c.changed != nil {
 		close(c.changed)
 		c.changed = nil
@@ -115,15 +121,47 @@ type Stats struct {
 	Failures     uint64    // pairs that could not be
 }
 
-// Stats returns how the source is doing, apart from its failures.
+// Stats returns how the source is doing.
 func (c *Current) Stats() Stats {
-	p := c.now.Load()
-	if p == nil {
-		return Stats{}
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return Stats{NotAfter: p.cert.Leaf.NotAfter, RootNotAfter: p.rootNotAfter, Renewals: max(c.stored, 1) - 1}
+	s := Stats{Failures: c.failures, Renewals: max(c.stored, 1) - 1}
+	if p := c.now.Load(); p != nil {
+		s.NotAfter, s.RootNotAfter = p.cert.Leaf.NotAfter, p.rootNotAfter
+	}
+	return s
+}
+
+// Problem returns why there is nothing newer than what is in force, nil if there
+// need not be.
+func (c *Current) Problem() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.problem
+}
+
+// failed notes that a pair could not be put in force, and reports whether that is
+// news: it is not why the one before could not be.
+func (c *Current) failed(err error) (news bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	news = c.problem == nil || c.problem.Error() != err.Error()
+	c.failures++
+	c.problem = err
+	return news
+}
+
+// settled notes that what is in force is what there should be.
+func (c *Current) settled() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.problem = nil
+}
+
+// announce logs what is in force.
+func (c *Current) announce(log *slog.Logger) {
+	p := c.now.Load()
+	log.Info("certificate in force", "identity", p.uri, "until", p.cert.Leaf.NotAfter.Format(time.RFC3339), "roots", p.rootCount)
 }
 
 // Check says why no peer would accept cert: it states no identity, or does not
