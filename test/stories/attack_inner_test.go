@@ -95,6 +95,27 @@ func (c *attacker) ask(fields []meshtest.Field, body string) string {
 	return c.outcome(id)
 }
 
+// answered waits for the head of a stream's response, or for its end.
+func (c *attacker) answered(id uint32) string {
+	c.deadline(patience)
+	for {
+		frame, err := c.framer.ReadFrame()
+		if err != nil {
+			return err.Error()
+		}
+		switch f := frame.(type) {
+		case *http2.MetaHeadersFrame:
+			if f.StreamID == id {
+				return f.PseudoValue("status")
+			}
+		case *http2.RSTStreamFrame:
+			if f.StreamID == id {
+				return "RST " + f.ErrCode.String()
+			}
+		}
+	}
+}
+
 // outcome waits for how a stream ends: "STATUS", "RST CODE", "GOAWAY CODE" or
 // "closed".
 func (c *attacker) outcome(id uint32) string {
