@@ -17,8 +17,9 @@ import (
 
 // options are the flags of `waypoint run`.
 type options struct {
-	config  string
-	gateway string
+	config                        string
+	xds, token, xdsRoot, stateDir string
+	gateway                       string
 
 	cert, key, root    string
 	trustDomain        string
@@ -49,6 +50,10 @@ type options struct {
 
 func (o *options) register(f *pflag.FlagSet) {
 	f.StringVar(&o.config, "config", "", "folder (recursive) or file of Kubernetes manifests to serve from; followed while running")
+	f.StringVar(&o.xds, "xds", "", "controller to be configured by instead, HOST:PORT; its certificate has to name HOST")
+	f.StringVar(&o.token, "token", "", "file with the token that proves to the controller who we are, re-read when it is renewed; default: --cert does")
+	f.StringVar(&o.xdsRoot, "xds-root", "", "the controller's CA, PEM, re-read for each connection; default: the roots of the system")
+	f.StringVar(&o.stateDir, "state-dir", "", "folder to keep the last configuration in, so that a restart serves without the controller; default: nowhere")
 	f.StringVar(&o.gateway, "gateway", "", "which waypoint we are, NAMESPACE/NAME; default: the only Gateway of class waypoint in the folder")
 	f.StringVar(&o.cert, "cert", "", "our certificate and its intermediates, PEM; re-read when it changes")
 	f.StringVar(&o.key, "key", "", "the certificate's private key, PEM")
@@ -82,8 +87,8 @@ func (o *options) register(f *pflag.FlagSet) {
 
 // check finds what is wrong with the flags before anything is started.
 func (o *options) check() error {
-	if o.config == "" {
-		return usagef("--config is needed: a folder or file of manifests")
+	if err := o.checkSource(); err != nil {
+		return err
 	}
 	if err := o.checkCertificates(); err != nil {
 		return err
@@ -97,6 +102,23 @@ func (o *options) check() error {
 		hostPort("listen", o.listen), hostPort("status", o.status), hostPort("metrics", o.metrics), hostPort("admin", o.admin),
 		o.checkNumbers(), o.checkCollector(),
 	)
+}
+
+// checkSource finds what is wrong with where configuration is to come from.
+func (o *options) checkSource() error {
+	switch {
+	case o.config == "" && o.xds == "":
+		return usagef("--config is needed, a folder or file of manifests; or --xds, the address of a controller")
+	case o.config != "" && o.xds != "":
+		return usagef("--config and --xds exclude each other: configuration comes from manifests or from a controller")
+	case o.xds == "" && (o.token != "" || o.xdsRoot != "" || o.stateDir != ""):
+		return usagef("--token, --xds-root and --state-dir belong to --xds, which is not given")
+	case o.xds == "":
+		return nil
+	case o.gateway == "":
+		return usagef("--gateway NAMESPACE/NAME is needed with --xds: the controller has to be told which waypoint we are")
+	}
+	return hostPort("xds", o.xds)
 }
 
 func (o *options) checkCertificates() error {

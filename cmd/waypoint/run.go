@@ -16,10 +16,13 @@ import (
 func newRun() *cobra.Command {
 	var o options
 	cmd := &cobra.Command{
-		Use:   "run --config PATH --cert FILE --key FILE --root FILE",
+		Use:   "run (--config PATH | --xds ADDR --gateway NAMESPACE/NAME) --cert FILE --key FILE --root FILE",
 		Short: "Serve as a waypoint",
 		Long: `Serves HBONE tunnels as the configuration says, and follows its changes. Ready once the
 first configuration and certificate are there: GET /healthz/ready on the status port.
+
+Configuration comes from a folder of manifests, or from a controller. Should the controller be
+away, it serves on as it was, after a restart too if there is a --state-dir.
 
 On SIGTERM or SIGINT it drains and exits 0. What is wrong with an object is logged, shown at
 /snapshot of the admin port, and found beforehand by 'waypoint validate'.`,
@@ -28,7 +31,11 @@ On SIGTERM or SIGINT it drains and exits 0. What is wrong with an object is logg
   waypoint run --config mesh/ --cert certs/cert.pem --key certs/key.pem --root certs/ca.pem
 
   # One of several Gateways in the folder, with an access log
-  waypoint run --config mesh/ --gateway shop/waypoint --access-log json ...`,
+  waypoint run --config mesh/ --gateway shop/waypoint --access-log json ...
+
+  # Beside a controller, as its Deployments do
+  waypoint run --xds waypoint-controller.waypoint-system.svc:15012 --gateway shop/waypoint \
+    --token /var/run/secrets/tokens/waypoint --xds-root /var/run/configmaps/ca.pem --state-dir /var/lib/waypoint ...`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd, &o) },
 	}
@@ -82,7 +89,7 @@ func (o *options) settings(cmd *cobra.Command) (app.Options, error) {
 	}
 	return app.Options{
 		Version: version, Commit: commit, Log: log, Level: level,
-		Config: o.config, Gateway: o.gateway,
+		Config: o.config, XDS: o.xds, Token: o.token, XDSRoot: o.xdsRoot, StateDir: o.stateDir, Gateway: o.gateway,
 		Cert: o.cert, Key: o.key, Root: o.root,
 		Trust:  identity.Trust{Domain: o.trustDomain, Aliases: o.trustDomainAliases},
 		Listen: o.listen, Status: o.status, Metrics: o.metrics, Admin: o.admin,

@@ -26,7 +26,11 @@ func TestWrongUsage(t *testing.T) {
 		{"no such flag", []string{"version", "--long"}, []string{"--long"}},
 		{"an argument too many", []string{"run", "mesh/"}, []string{"mesh/", "waypoint run --help"}},
 
-		{"run: no configuration", []string{"run"}, []string{"--config is needed", "folder or file"}},
+		{"run: no configuration", []string{"run"}, []string{"--config is needed", "folder or file", "--xds"}},
+		{"run: two configurations", run("--xds", "a:1"), []string{"--config and --xds exclude each other"}},
+		{"run: --state-dir", run("--state-dir", "state"), []string{"--state-dir belong to --xds"}},
+		{"run: --xds without --gateway", []string{"run", "--xds", "a:1"}, []string{"--gateway NAMESPACE/NAME is needed with --xds"}},
+		{"run: --xds", []string{"run", "--xds", "a", "--gateway", "shop/waypoint"}, []string{"--xds", "HOST:PORT"}},
 		{"run: no certificates", []string{"run", "--config", "."}, []string{"waypoint certs --out certs --id spiffe://cluster.local/ns/default/sa/waypoint", "--cert certs/cert.pem"}},
 		{"run: a certificate without a key", []string{"run", "--config", ".", "--cert", "c"}, []string{"--cert, --key and --root belong together"}},
 		{"run: --gateway", run("--gateway", "waypoint"), []string{"--gateway", "NAMESPACE/NAME"}},

@@ -13,7 +13,6 @@ import (
 
 	"github.com/waypoint-mesh/waypoint/internal/admin"
 	"github.com/waypoint-mesh/waypoint/internal/certs"
-	"github.com/waypoint-mesh/waypoint/internal/files"
 	"github.com/waypoint-mesh/waypoint/internal/flow"
 	"github.com/waypoint-mesh/waypoint/internal/h2"
 	"github.com/waypoint-mesh/waypoint/internal/hbone"
@@ -24,7 +23,6 @@ import (
 	"github.com/waypoint-mesh/waypoint/internal/proxy"
 	"github.com/waypoint-mesh/waypoint/internal/task"
 	"github.com/waypoint-mesh/waypoint/internal/telemetry"
-	"github.com/waypoint-mesh/waypoint/internal/translate"
 	"github.com/waypoint-mesh/waypoint/internal/upstream"
 	"github.com/waypoint-mesh/waypoint/internal/wire"
 )
@@ -38,7 +36,7 @@ type App struct {
 	// Where configuration and identity come from.
 	certs  *certs.Files
 	store  mesh.Store
-	config *files.Source
+	config source
 
 	// What is told of the traffic.
 	metrics   *telemetry.Metrics
@@ -56,9 +54,9 @@ type App struct {
 	listener *proxy.Listener
 
 	// What people and Kubernetes look at.
-	ready   admin.Readiness
-	serving *admin.Condition
-	pages   []*admin.Server
+	ready               admin.Readiness
+	configured, serving *admin.Condition
+	pages               []*admin.Server
 }
 
 // New binds every port, reads certificates and configuration for the first time,
@@ -81,11 +79,13 @@ func (a *App) readCertificates(context.Context) (err error) {
 	return err
 }
 
-func (a *App) readConfiguration(context.Context) error {
-	a.config = files.New(files.Options{
-		Path: a.o.Config, Gateway: a.o.Gateway, Log: a.log,
-		Translate: translate.Options{TrustDomain: a.o.Trust.Domain, TrustDomainAliases: a.o.Trust.Aliases, Node: a.o.Node},
-	}, &a.store)
+func (a *App) readConfiguration(context.Context) (err error) {
+	a.configured = a.ready.Require("configuration", "none yet")
+	if a.o.XDS == "" {
+		a.config = a.folder()
+	} else if a.config, err = a.controller(); err != nil {
+		return err
+	}
 	return a.config.Load()
 }
 
@@ -99,10 +99,10 @@ func (a *App) startTelemetry(ctx context.Context) (err error) {
 		}
 	}
 	if a.o.OTLPEndpoint != "" {
-		gw := a.store.Load().Gateway
+		namespace, name := a.gatewayName()
 		a.tracing, err = telemetry.NewTracing(ctx, telemetry.TraceOptions{
-			Endpoint: a.o.OTLPEndpoint, Percent: a.o.TraceSampling, Service: gw.Name + "." + gw.Namespace, Version: a.o.Version,
-			Gateway: telemetry.GatewayTags{Name: gw.Name, Namespace: gw.Namespace}, Log: a.log,
+			Endpoint: a.o.OTLPEndpoint, Percent: a.o.TraceSampling, Service: name + "." + namespace, Version: a.o.Version,
+			Gateway: telemetry.GatewayTags{Name: name, Namespace: namespace}, Log: a.log,
 		})
 	}
 	return err
@@ -153,7 +153,7 @@ func (a *App) bind(ctx context.Context) error {
 	limit := memoryLimit()
 	connections := maxConnections(a.o.MaxConnections, limit)
 	a.log.Debug("limits", "memory", limit, "connections", connections)
-	a.listener = proxy.NewListener(tcp, a.server, connections, a.log)
+	a.listener = proxy.NewListener(tcp, gate{a.server, a.config.Whole()}, connections, a.log)
 	adminPages := admin.Handler(admin.Options{
 		Store: &a.store, Level: a.o.Level, Watch: a.live.Watch, Metrics: a.metrics.Handler(), Ready: &a.ready,
 	})

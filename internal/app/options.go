@@ -16,8 +16,11 @@ type Options struct {
 	Log             *slog.Logger
 	Level           *slog.LevelVar // of Log; the admin page changes it
 
-	Config  string // folder or file of manifests
-	Gateway string // "namespace/name"; empty: the only one
+	Config string // folder or file of manifests
+	// Instead of Config: a controller, the files with our token and its CA, and
+	// the folder that configuration is kept in.
+	XDS, Token, XDSRoot, StateDir string
+	Gateway                       string // "namespace/name"; empty: the only one in Config
 
 	Cert, Key, Root string
 	Trust           identity.Trust

@@ -37,11 +37,9 @@ func (a *App) stats() telemetry.Stats {
 }
 
 func (a *App) configStats() telemetry.ConfigStats {
-	snap, source := a.store.Load(), a.config.Stats()
-	c := telemetry.ConfigStats{
-		Version: snap.Version, LastSuccess: source.LastEdit, Updates: uint64(source.Edits),
-		Rejected: len(snap.Rejected),
-	}
+	snap := a.store.Load()
+	c := telemetry.ConfigStats{Version: snap.Version, Rejected: len(snap.Rejected)}
+	c.Updates, c.LastSuccess = a.config.progress()
 	for _, svc := range snap.Services {
 		if !svc.Attached {
 			continue

@@ -62,9 +62,9 @@ type Observer interface {
 // nobody looks on.
 type nobody struct{}
 
-func (nobody) Updated(Gateway, int)                         {}
-func (nobody) Connected(Client)                             {}
-func (nobody) Disconnected(Client, error)                   {}
-func (nobody) Refused(string, error)                        {}
-func (nobody) Pushed(Client, Push)                          {}
+func (nobody) Updated(Gateway, int)                        {}
+func (nobody) Connected(Client)                            {}
+func (nobody) Disconnected(Client, error)                  {}
+func (nobody) Refused(string, error)                       {}
+func (nobody) Pushed(Client, Push)                         {}
 func (nobody) Answered(Client, time.Duration, []Rejection) {}

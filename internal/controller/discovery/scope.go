@@ -214,7 +214,9 @@ func (s *scope) settle() {
 
 func isNeeded(s *service) bool { return s.needed }
 
-func (s *scope) fronts(w *workload.GatewayAddress) bool { return s.gateway != nil && s.gateway.Fronts(w) }
+func (s *scope) fronts(w *workload.GatewayAddress) bool {
+	return s.gateway != nil && s.gateway.Fronts(w)
+}
 
 func (s *scope) frontsService(m *workload.Service) bool {
 	return s.fronts(m.GetWaypoint()) || slices.ContainsFunc(m.GetWeightedWaypoints(), func(w *workload.WeightedWaypoint) bool { return s.fronts(w.GetDestination()) })
