@@ -9,15 +9,23 @@ import (
 	"github.com/waypoint-mesh/waypoint/internal/mesh"
 )
 
-// maxDescribed bounds what sources keeps. It is emptied when full: to describe a
-// client anew costs a microsecond.
-const maxDescribed = 4096
+const (
+	// maxDescribed bounds what sources keeps. It is emptied when full: to
+	// describe a client anew costs a microsecond.
+	maxDescribed = 4096
+	// maxPerPeer bounds how many workloads one identity may say it is: each has
+	// series of metrics of its own, of which a client must not make so many that
+	// others find no room. A service account has few workloads; those beyond are
+	// known by their identity alone.
+	maxPerPeer = 64
+)
 
 // sources knows what clients have said of themselves in their baggage. One client
 // is always the same *flow.Workload, because metrics are found by it.
 type sources struct {
-	mu    sync.Mutex
-	known map[sourceKey]*flow.Workload // guarded by mu
+	mu      sync.Mutex
+	known   map[sourceKey]*flow.Workload // guarded by mu
+	perPeer map[identity.ID]int          // guarded by mu: entries of known with baggage
 }
 
 type sourceKey struct {
@@ -35,16 +43,28 @@ func (s *sources) of(snap *mesh.Snapshot, st *hbone.Stream) *flow.Workload {
 	if st.Baggage == "" {
 		return nil
 	}
-	k := sourceKey{st.Peer, st.Baggage}
+	return s.described(sourceKey{st.Peer, st.Baggage})
+}
+
+func (s *sources) described(k sourceKey) *flow.Workload {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	w, ok := s.known[k]
-	if !ok {
-		if s.known == nil || len(s.known) >= maxDescribed {
-			s.known = make(map[sourceKey]*flow.Workload)
+	if w, ok := s.known[k]; ok {
+		return w
+	}
+	if s.perPeer[k.peer] >= maxPerPeer {
+		k.baggage = ""
+		if w, ok := s.known[k]; ok {
+			return w
 		}
-		w = describe(k)
-		s.known[k] = w
+	}
+	if s.known == nil || len(s.known) >= maxDescribed {
+		s.known, s.perPeer = make(map[sourceKey]*flow.Workload), make(map[identity.ID]int)
+	}
+	w := describe(k)
+	s.known[k] = w
+	if k.baggage != "" {
+		s.perPeer[k.peer]++
 	}
 	return w
 }

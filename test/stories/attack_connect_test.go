@@ -93,9 +93,9 @@ func TestAttackClaims(t *testing.T) {
 func TestAttackBaggageCardinality(t *testing.T) {
 	w := newTown(t, "", nil)
 	liar := w.as("shop/liar")
-	const clients = 3000
+	const clients = 200
 	for i := range clients {
-		conn, err := liar.Dial(t.Context(), w.wp.Addr, "10.0.0.1:80", meshtest.Field{Name: "baggage", Value: "k8s.deployment.name=w" + strings.Repeat("x", i%50) + string(rune('a'+i%26)) + strconv.Itoa(i)})
+		conn, err := liar.Dial(t.Context(), w.wp.Addr, "10.0.0.1:80", meshtest.Field{Name: "baggage", Value: "k8s.deployment.name=w" + strconv.Itoa(i)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -108,7 +108,7 @@ func TestAttackBaggageCardinality(t *testing.T) {
 	}
 	series := strings.Count(w.wp.Metrics(), "\nistio_requests_total{")
 	t.Logf("%d series for %d names", series, clients)
-	if series > clients/2 {
+	if series > 2*(64+1) { // of two destination workloads
 		t.Errorf("%d series of istio_requests_total for %d names that one client made up", series, clients)
 	}
 }
