@@ -121,7 +121,7 @@ func (c *Controller) serve(listener net.Listener) {
 	c.server, c.grpc = server, running
 	c.mu.Unlock()
 	c.mesh.Go(func(context.Context) {
-		if err := running.Serve(listener); err != nil {
+		if err := running.Serve(listener); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 			c.mesh.t.Errorf("meshtest: the controller ended with: %v", err)
 		}
 	})

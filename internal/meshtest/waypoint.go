@@ -3,12 +3,12 @@ package meshtest
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -40,8 +40,17 @@ type Waypoint struct {
 }
 
 // Waypoint starts a waypoint for manifests, which are moved to the network of the
-// mesh first. change, if not nil, may change its options.
+// mesh first, and waits until it is ready. change, if not nil, may change its
+// options.
 func (m *Mesh) Waypoint(manifests string, change func(*app.Options)) *Waypoint {
+	m.t.Helper()
+	w := m.StartWaypoint(manifests, change)
+	w.AwaitReady()
+	return w
+}
+
+// StartWaypoint is Waypoint without the wait.
+func (m *Mesh) StartWaypoint(manifests string, change func(*app.Options)) *Waypoint {
 	m.t.Helper()
 	dir := m.tempDir()
 	certDir := filepath.Join(dir, "certs")
@@ -88,14 +97,18 @@ func (w *Waypoint) start(o app.Options) {
 		w.err = a.Run(ctx)
 	}()
 	m.t.Cleanup(w.cleanUp)
-	m.Eventually("the waypoint is ready", func() bool {
-		resp, err := http.Get(fmt.Sprintf("http://%s/healthz/ready", a.StatusAddr()))
-		if err != nil {
-			return false
-		}
-		resp.Body.Close()
-		return resp.StatusCode == http.StatusOK
-	})
+}
+
+// AwaitReady waits until the waypoint is ready.
+func (w *Waypoint) AwaitReady() {
+	w.mesh.t.Helper()
+	w.mesh.Eventually("the waypoint is ready", func() bool { return w.Ready() == "ready" })
+}
+
+// Ready is what a probe is answered: "ready", or what is missing.
+func (w *Waypoint) Ready() string {
+	w.mesh.t.Helper()
+	return strings.TrimSpace(w.get(w.App.StatusAddr().String(), "/healthz/ready"))
 }
 
 func (w *Waypoint) cleanUp() {
