@@ -66,6 +66,9 @@ func (e *exchange) timeout(err error) *failure {
 	return &failure{reply: &attemptTooLate}
 }
 
+// errResponseTooLarge is what the codec says of requests in other words.
+var errResponseTooLarge = errors.New("the response's header or trailers are over a limit")
+
 // upFailure is an endpoint that broke off, or sent what is not HTTP.
 func (e *exchange) upFailure(err error) *failure {
 	f := &failure{reply: &upstreamClosed, err: err, stale: e.up.stale()}
@@ -75,7 +78,7 @@ func (e *exchange) upFailure(err error) *failure {
 	case errors.As(err, &fault):
 		f.reply = &upstreamInvalid
 		if fault == h1.ErrTooLarge || fault == h1.ErrTooMany {
-			f.reply = &responseTooLarge
+			f.reply, f.err = &responseTooLarge, errResponseTooLarge
 		}
 		f.stale = false
 	case errors.As(err, &stream):

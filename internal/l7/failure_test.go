@@ -55,7 +55,6 @@ func TestFailures(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newRig(t, task.Coroutines, tt.app)
-			r.limit = 256 << 10
 			c := r.connect()
 			in := bufio.NewReader(c)
 			for range 2 { // the client's connection lives on

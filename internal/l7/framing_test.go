@@ -208,6 +208,22 @@ func TestBadRequests(t *testing.T) {
 	}
 }
 
+// TestUnreadableIsNotTheLast: a head that is not even parsed has nothing in the
+// record of the request before it.
+func TestUnreadableIsNotTheLast(t *testing.T) {
+	r := newRig(t, task.Coroutines, httpApp(echoApp))
+	c := r.connect()
+	in := bufio.NewReader(c)
+	r.roundTrip(c, in, "HEAD", "HEAD /secret HTTP/1.1\r\nHost: private\r\n\r\n")
+	res := r.roundTrip(c, in, "GET", "GET / HTTP/1.1\r\nHost: e\r\nA: "+strings.Repeat("x", 61<<10)+"\r\n\r\n")
+	if body, err := io.ReadAll(res.Body); res.StatusCode != 431 || len(body) == 0 || err != nil {
+		t.Errorf("answered %v, body %q, %v", res, body, err)
+	}
+	if f := r.flows(2)[1]; f.Method != "" || f.Path != "" || f.Authority != "10.96.0.10:80" {
+		t.Errorf("recorded %q %q of %q", f.Method, f.Path, f.Authority)
+	}
+}
+
 func TestExpectContinue(t *testing.T) {
 	t.Run("passed on", func(t *testing.T) {
 		r := newRig(t, task.Coroutines, httpApp(echoApp)) // net/http sends 100 when the body is read

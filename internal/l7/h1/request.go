@@ -36,6 +36,13 @@ func (r *Request) Parse(p []byte, limits Limits) error {
 	return r.resolve()
 }
 
+// Release forgets the request, so that nothing of it is taken for part of one that
+// could not be parsed, and frees memory that a large head took.
+func (r *Request) Release() {
+	r.head.Release()
+	r.Method, r.Scheme, r.Authority, r.Path, r.Expect = "", "", "", "", false
+}
+
 // HasBody reports whether a body follows.
 func (r *Request) HasBody() bool { return r.Chunked || r.Length > 0 }
 

@@ -165,6 +165,18 @@ func TestSameLengthTwiceCountsOnce(t *testing.T) {
 	}
 }
 
+// TestRelease: what follows is not taken for what was before.
+func TestRelease(t *testing.T) {
+	var r Request
+	if err := parse(&r, lines("GET http://a/b HTTP/1.1", "Host: a", "Expect: 100-continue")); err != nil {
+		t.Fatal(err)
+	}
+	r.Release()
+	if r.Method != "" || r.Scheme != "" || r.Authority != "" || r.Path != "" || r.Expect {
+		t.Errorf("left: %q %q %q %q %v", r.Method, r.Scheme, r.Authority, r.Path, r.Expect)
+	}
+}
+
 // TestScanInPieces feeds a head byte by byte.
 func TestScanInPieces(t *testing.T) {
 	head := lines("GET / HTTP/1.1", "Host: a")
@@ -181,6 +193,10 @@ func TestScanInPieces(t *testing.T) {
 	s.Reset()
 	if _, err := s.Scan([]byte(strings.Repeat("x", 1001)), 1000); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("1001 bytes of 1000: %v", err)
+	}
+	s.Reset()
+	if _, err := s.Scan([]byte(strings.Repeat("x", 1000)), 1000); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("1000 bytes of 1000 without an end: %v", err) // who waits for more may wait for ever
 	}
 	s.Reset()
 	if _, err := s.Scan([]byte(head), len(head)-1); !errors.Is(err, ErrTooLarge) {

@@ -16,13 +16,15 @@ func (s *Scanner) Started() bool { return s.seen > 0 }
 
 // Scan returns the length of the head at the beginning of p, its empty line
 // included, or 0 if p does not hold all of it. p begins where it did in the last
-// call, and may be longer. A head longer than limit bytes is ErrTooLarge.
+// call, and may be longer. A head longer than limit bytes is ErrTooLarge, as soon
+// as that is certain: a stream may hold no more than limit bytes before some are
+// taken.
 func (s *Scanner) Scan(p []byte, limit int) (int, error) {
 	for {
 		i := bytes.IndexByte(p[s.seen:], '\n')
 		if i < 0 {
 			s.seen = len(p)
-			if s.seen > limit {
+			if s.seen >= limit {
 				return 0, ErrTooLarge
 			}
 			return 0, nil
