@@ -1,6 +1,7 @@
 package stories
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"testing"
@@ -39,7 +40,7 @@ func TestPolicyFields(t *testing.T) {
 		o.TrustedHops = []identity.ID{{TrustDomain: "cluster.local", Namespace: "gateways", ServiceAccount: "ingress"}}
 	}
 	const client, shop = "prod/client", "shop/web"
-	for _, tt := range []struct {
+	rows := []struct {
 		name, rule      string
 		match, mismatch []call
 	}{
@@ -91,7 +92,7 @@ func TestPolicyFields(t *testing.T) {
 		{"source.serviceAccount", when("source.serviceAccount", "values: [shop/web]"), []call{{from: shop}}, []call{{}}},
 		{"source.trustDomain", when("source.trustDomain", "notValues: [cluster.local]"), nil, []call{{}}},
 		{"source.principal", when("source.principal", "values: [cluster.local/ns/shop/sa/web]"), []call{{from: shop}}, []call{{}}},
-		{"destination.ip", when("destination.ip", "values: [10.0.0.0/24]"), []call{{}}, nil},
+		{"destination.ip", when("destination.ip", "values: [10.0.4.0/23]"), []call{{}}, nil},
 		{"another destination.ip", when("destination.ip", "values: [10.0.1.0/24]"), nil, []call{{}}},
 		{"destination.port", when("destination.port", "values: [\"8080\"]"), []call{{to: "echo:8080/"}}, []call{{}}},
 		{"from, to and when together", `{from: [{source: {namespaces: [shop]}}], to: [{operation: {methods: [GET]}}], when: [{key: "request.headers[x-a]", values: [b]}]}`,
@@ -100,22 +101,37 @@ func TestPolicyFields(t *testing.T) {
 		{"no tokens: requestPrincipals", from(`requestPrincipals: ["*"]`), nil, []call{{}}},
 		{"no tokens: notRequestPrincipals", from(`notRequestPrincipals: ["*"]`), []call{{}}, nil},
 		{"the empty rule", "{}", []call{{}, {from: shop}}, nil},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			for _, action := range []string{"ALLOW", "DENY"} {
-				w := newTown(t, policyOn("Service echo", "p", "prod", action, tt.rule), trust)
-				for i, calls := range [][]call{tt.match, tt.mismatch} {
-					allowed := (i == 0) == (action == "ALLOW")
-					for _, c := range calls {
-						want := want{status: 403, app: "none"}
-						if allowed {
-							want.status, want.app = 200, ""
-						}
-						w.check(c, w.send(c), want)
+	}
+	// Each row has two Services to itself: one with the rule in an ALLOW policy, one in a DENY policy.
+	actions := []string{"ALLOW", "DENY"}
+	vip := func(row, action int) string { return fmt.Sprintf("10.0.%d.%d", 4+action, row+1) }
+	manifests := ""
+	for i, row := range rows {
+		for j, action := range actions {
+			name := fmt.Sprintf("row-%d-%s", i, strings.ToLower(action))
+			manifests += strings.ReplaceAll(townService("echo", "app: echo"), vips["echo"], vip(i, j))
+			manifests = strings.Replace(manifests, "{name: echo, namespace: prod}", "{name: "+name+", namespace: prod}", 1)
+			manifests += policyOn("Service "+name, name, "prod", action, row.rule)
+		}
+	}
+	w := newTown(t, manifests, trust)
+	for i, row := range rows {
+		for j, action := range actions {
+			for k, calls := range [][]call{row.match, row.mismatch} {
+				want := want{status: 403, app: "none"}
+				if (k == 0) == (action == "ALLOW") {
+					want.status, want.app = 200, ""
+				}
+				for _, c := range calls {
+					c.to, c.host = vip(i, j)+strings.TrimPrefix(cmp.Or(c.to, "echo/"), "echo"), cmp.Or(c.host, "echo")
+					if a := w.send(c); a.status != want.status {
+						t.Errorf("%s, %s: %+v is answered %d", row.name, action, c, a.status)
+					} else {
+						w.check(c, a, want)
 					}
 				}
 			}
-		})
+		}
 	}
 }
 
