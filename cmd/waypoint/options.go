@@ -21,7 +21,7 @@ type options struct {
 	xds, token, xdsRoot, stateDir string
 	gateway                       string
 
-	cert, key, root    string
+	certificates       certificateOptions
 	trustDomain        string
 	trustDomainAliases []string
 
@@ -55,9 +55,7 @@ func (o *options) register(f *pflag.FlagSet) {
 	f.StringVar(&o.xdsRoot, "xds-root", "", "the controller's CA, PEM, re-read for each connection; default: the roots of the system")
 	f.StringVar(&o.stateDir, "state-dir", "", "folder to keep the last configuration in, so that a restart serves without the controller; default: nowhere")
 	f.StringVar(&o.gateway, "gateway", "", "which waypoint we are, NAMESPACE/NAME; default: the only Gateway of class waypoint in the folder")
-	f.StringVar(&o.cert, "cert", "", "our certificate and its intermediates, PEM; re-read when it changes")
-	f.StringVar(&o.key, "key", "", "the certificate's private key, PEM")
-	f.StringVar(&o.root, "root", "", "roots of the mesh, PEM")
+	o.certificates.register(f)
 	f.StringVar(&o.trustDomain, "trust-domain", "cluster.local", "trust domain of the mesh")
 	f.StringSliceVar(&o.trustDomainAliases, "trust-domain-aliases", nil, "further names of the trust domain")
 	f.StringVar(&o.listen, "listen", ":15008", "address for HBONE tunnels; both IP families where the host part is empty")
@@ -90,7 +88,7 @@ func (o *options) check() error {
 	if err := o.checkSource(); err != nil {
 		return err
 	}
-	if err := o.checkCertificates(); err != nil {
+	if err := o.certificates.check(o.trustDomain); err != nil {
 		return err
 	}
 	return errors.Join(
@@ -119,24 +117,6 @@ func (o *options) checkSource() error {
 		return usagef("--gateway NAMESPACE/NAME is needed with --xds: the controller has to be told which waypoint we are")
 	}
 	return hostPort("xds", o.xds)
-}
-
-func (o *options) checkCertificates() error {
-	given := 0
-	for _, f := range []string{o.cert, o.key, o.root} {
-		if f != "" {
-			given++
-		}
-	}
-	switch given {
-	case 3:
-		return nil
-	case 0:
-		return usagef(`--cert, --key and --root are needed. To make some for a first try:
-  waypoint certs --out certs --id spiffe://%s/ns/default/sa/waypoint
-and add: --cert certs/cert.pem --key certs/key.pem --root certs/ca.pem`, o.trustDomain)
-	}
-	return usagef("--cert, --key and --root belong together: %d of the three are given", given)
 }
 
 func (o *options) checkCollector() error {

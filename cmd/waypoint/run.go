@@ -16,13 +16,17 @@ import (
 func newRun() *cobra.Command {
 	var o options
 	cmd := &cobra.Command{
-		Use:   "run (--config PATH | --xds ADDR --gateway NAMESPACE/NAME) --cert FILE --key FILE --root FILE",
+		Use: "run (--config PATH | --xds ADDR --gateway NAMESPACE/NAME) " +
+			"(--cert FILE --key FILE --root FILE | --ca ADDR --ca-root FILE --ca-token FILE | --workload-api SOCKET)",
 		Short: "Serve as a waypoint",
 		Long: `Serves HBONE tunnels as the configuration says, and follows its changes. Ready once the
 first configuration and certificate are there: GET /healthz/ready on the status port.
 
 Configuration comes from a folder of manifests, or from a controller. Should the controller be
 away, it serves on as it was, after a restart too if there is a --state-dir.
+
+The certificate comes from files, from Istio's CA or from a SPIFFE agent, and is renewed without
+cutting anything. Should the CA or the agent be away, it serves on until the certificate ends.
 
 On SIGTERM or SIGINT it drains and exits 0. What is wrong with an object is logged, shown at
 /snapshot of the admin port, and found beforehand by 'waypoint validate'.`,
@@ -35,7 +39,11 @@ On SIGTERM or SIGINT it drains and exits 0. What is wrong with an object is logg
 
   # Beside a controller, as its Deployments do
   waypoint run --xds waypoint-controller.waypoint-system.svc:15012 --gateway shop/waypoint \
-    --token /var/run/secrets/tokens/waypoint --xds-root /var/run/configmaps/ca.pem --state-dir /var/lib/waypoint ...`,
+    --token /var/run/secrets/tokens/waypoint --xds-root /var/run/configmaps/ca.pem --state-dir /var/lib/waypoint ...
+
+  # Certified by istiod, as a pod with Istio's projected token and root certificate
+  waypoint run --ca istiod.istio-system.svc:15012 --ca-token /var/run/secrets/tokens/istio-token \
+    --ca-root /var/run/secrets/istio/root-cert.pem ...`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd, &o) },
 	}
@@ -87,10 +95,9 @@ func (o *options) settings(cmd *cobra.Command) (app.Options, error) {
 		}
 		hops = append(hops, id)
 	}
-	return app.Options{
+	settings := app.Options{
 		Version: version, Commit: commit, Log: log, Level: level,
 		Config: o.config, XDS: o.xds, Token: o.token, XDSRoot: o.xdsRoot, StateDir: o.stateDir, Gateway: o.gateway,
-		Cert: o.cert, Key: o.key, Root: o.root,
 		Trust:  identity.Trust{Domain: o.trustDomain, Aliases: o.trustDomainAliases},
 		Listen: o.listen, Status: o.status, Metrics: o.metrics, Admin: o.admin,
 		DrainDelay: o.drainDelay, DrainTimeout: o.drainTimeout,
@@ -101,5 +108,7 @@ func (o *options) settings(cmd *cobra.Command) (app.Options, error) {
 		IdleTimeout: o.idleTimeout, TCPIdleTimeout: o.tcpIdleTimeout, DetectTimeout: o.detectTimeout,
 		MaxHeaderBytes: o.maxHeaderBytes, MaxHeaders: o.maxHeaders,
 		ClientHeaders: o.clientHeaders == "on", TrustedHops: hops, TaskMode: o.mode(), Node: o.node,
-	}, nil
+	}
+	err = o.certificates.apply(&settings)
+	return settings, err
 }

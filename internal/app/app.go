@@ -12,7 +12,6 @@ import (
 	"slices"
 
 	"github.com/waypoint-mesh/waypoint/internal/admin"
-	"github.com/waypoint-mesh/waypoint/internal/certs"
 	"github.com/waypoint-mesh/waypoint/internal/flow"
 	"github.com/waypoint-mesh/waypoint/internal/h2"
 	"github.com/waypoint-mesh/waypoint/internal/hbone"
@@ -34,7 +33,7 @@ type App struct {
 	sched *task.Scheduler
 
 	// Where configuration and identity come from.
-	certs  *certs.Files
+	certs  certificates
 	store  mesh.Store
 	config source
 
@@ -54,9 +53,9 @@ type App struct {
 	listener *proxy.Listener
 
 	// What people and Kubernetes look at.
-	ready               admin.Readiness
-	configured, serving *admin.Condition
-	pages               []*admin.Server
+	ready                          admin.Readiness
+	configured, certified, serving *admin.Condition
+	pages                          []*admin.Server
 }
 
 // New binds every port, reads certificates and configuration for the first time,
@@ -65,18 +64,13 @@ func New(ctx context.Context, o Options) (*App, error) {
 	a := &App{o: o, log: o.Log, sched: task.NewScheduler(o.TaskMode)}
 	a.serving = a.ready.Require("serving", "not listening yet")
 	for _, step := range []func(context.Context) error{
-		a.readCertificates, a.readConfiguration, a.startTelemetry, a.buildDataPath, a.bind,
+		a.findCertificates, a.readConfiguration, a.startTelemetry, a.buildDataPath, a.bind,
 	} {
 		if err := step(ctx); err != nil {
 			return nil, errors.Join(err, a.abandon(ctx))
 		}
 	}
 	return a, nil
-}
-
-func (a *App) readCertificates(context.Context) (err error) {
-	a.certs, err = certs.NewFiles(a.o.Cert, a.o.Key, a.o.Root, a.log)
-	return err
 }
 
 func (a *App) readConfiguration(context.Context) (err error) {

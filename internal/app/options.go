@@ -22,8 +22,15 @@ type Options struct {
 	XDS, Token, XDSRoot, StateDir string
 	Gateway                       string // "namespace/name"; empty: the only one in Config
 
-	Cert, Key, Root string
-	Trust           identity.Trust
+	// One source of certificates: files, Istio's CA if CA is not empty, or the
+	// SPIFFE Workload API if WorkloadAPI is not.
+	Cert, Key, Root     string
+	CA, CARoot, CAToken string
+	ClusterID           string
+	CertTTL             time.Duration
+	WorkloadAPI         string      // as certs.WorkloadAddr has it
+	Identity            identity.ID // who the CA or the Workload API is to say we are; nobody: their choice
+	Trust               identity.Trust
 
 	Listen, Status, Metrics, Admin string
 

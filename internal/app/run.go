@@ -36,6 +36,7 @@ func (a *App) Run(stop context.Context) error {
 		})
 	}
 	start(func() error { return a.certs.Run(life) })
+	start(func() error { a.watchCertificate(life); return nil })
 	start(func() error { a.config.Run(life); return nil })
 	start(func() error { a.awaitConfiguration(life); return nil })
 	for _, p := range a.pages {

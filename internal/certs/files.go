@@ -15,7 +15,7 @@ type Files struct {
 	Current
 	cert, key, roots string
 	log              *slog.Logger
-	seen             [sha256.Size]byte // of the contents last put in force; owned by Run once that is called
+	seen             sum // of the contents last put in force; owned by Run once that is called
 }
 
 // NewFiles reads the files for the first time. The certificate file holds the
@@ -55,25 +55,27 @@ func (f *Files) load() error {
 			return err
 		}
 	}
-	sum := sumOf(content[:]...)
-	if sum == f.seen {
+	now := sumOf(content[:]...)
+	if now == f.seen {
 		return nil
 	}
 	cert, roots, err := ParsePair(content[0], content[1], content[2])
 	if err != nil {
 		return fmt.Errorf("%s, %s, %s: %w", f.cert, f.key, f.roots, err)
 	}
-	f.seen = sum
+	f.seen = now
 	f.Store(cert, roots)
 	f.announce(f.log)
 	return nil
 }
 
-// sumOf tells the contents of files apart.
-func sumOf(contents ...[]byte) [sha256.Size]byte {
+// sum tells contents apart.
+type sum [sha256.Size]byte
+
+func sumOf(contents ...[]byte) sum {
 	hash := sha256.New()
 	for _, content := range contents {
 		fmt.Fprintf(hash, "%d:%s", len(content), content)
 	}
-	return [sha256.Size]byte(hash.Sum(nil))
+	return sum(hash.Sum(nil))
 }
