@@ -1,0 +1,212 @@
+package xds
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/waypoint-mesh/waypoint/api"
+	waypointv1 "github.com/waypoint-mesh/waypoint/api/waypoint/v1"
+	"github.com/waypoint-mesh/waypoint/internal/mesh"
+)
+
+func jwt(claims string) string {
+	return "e30." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".c2ln"
+}
+
+func TestParseToken(t *testing.T) {
+	for _, test := range []struct {
+		text    string
+		renewal int64 // seconds since 1970; 0: never
+	}{
+		{jwt(`{"iat":1000,"exp":2000}`), 1900},
+		{jwt(`{"iat":1000.5,"exp":2000.7}`), 1900},
+		{jwt(`{"exp":2000}`), 1940},
+		{jwt(`{"iat":3000,"exp":2000}`), 1940},
+		{jwt(`{"iat":1000}`), 0},
+		{jwt(`{"exp":1e300}`), 0},
+		{jwt(`{"exp":-5}`), 0},
+		{jwt(`{"exp":"soon"}`), 0},
+		{jwt(`[]`), 0},
+		{"a.b.c", 0},
+		{"e30.e30", 0},
+		{"opaque", 0},
+	} {
+		at := parseToken(test.text).renewal()
+		if test.renewal == 0 && !at.IsZero() || test.renewal != 0 && at.Unix() != test.renewal {
+			t.Errorf("%q is renewed at %v, want %d", test.text, at, test.renewal)
+		}
+	}
+}
+
+func TestReadToken(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "token")
+	for content, want := range map[string]string{"abc": "abc", " abc\n": "abc", "": "", "\n": "", "a b": "", "a\r\nb": ""} {
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := readToken(path)
+		if got.text != want || (err == nil) != (want != "") {
+			t.Errorf("%q is read as %q, %v", content, got.text, err)
+		}
+	}
+}
+
+func FuzzParseToken(f *testing.F) {
+	f.Add(jwt(`{"iat":1000,"exp":2000}`))
+	f.Add("..")
+	f.Fuzz(func(t *testing.T, text string) {
+		token := parseToken(text)
+		if at := token.renewal(); !at.IsZero() && at.After(token.expires) {
+			t.Errorf("%q is renewed after it expired", text)
+		}
+	})
+}
+
+func testState() *waypointv1.SavedConfiguration {
+	return &waypointv1.SavedConfiguration{Gateway: "shop/waypoint", Resources: []*waypointv1.SavedResource{
+		{TypeUrl: api.GatewayType, Name: "shop/waypoint", Version: "01", Value: []byte("x")},
+	}}
+}
+
+func TestStateIsWhatWasSaved(t *testing.T) {
+	content, err := encodeState(testState())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := decodeState(content)
+	if err != nil || !proto.Equal(got, testState()) {
+		t.Errorf("%v, %v", got, err)
+	}
+	for i := range content {
+		bad := bytes.Clone(content)
+		bad[i] ^= 0x10
+		if _, err := decodeState(bad); !errors.Is(err, errBadState) {
+			t.Errorf("byte %d changed: %v", i, err)
+		}
+		if _, err := decodeState(content[:i]); !errors.Is(err, errBadState) {
+			t.Errorf("cut at %d: %v", i, err)
+		}
+	}
+}
+
+func FuzzDecodeState(f *testing.F) {
+	content, err := encodeState(testState())
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(content)
+	f.Add([]byte(stateFormat))
+	f.Fuzz(func(t *testing.T, content []byte) {
+		saved, err := decodeState(content)
+		if err != nil {
+			if !errors.Is(err, errBadState) {
+				t.Errorf("%v", err)
+			}
+			return
+		}
+		// Whatever is in it, it does not stop us.
+		s := New(Options{Gateway: "shop/waypoint"}, new(mesh.Store))
+		s.commit(s.restored(saved))
+	})
+}
+
+// FuzzResource takes whatever a controller may send.
+func FuzzResource(f *testing.F) {
+	for i, typeURL := range api.Types() {
+		f.Add(i, "shop/waypoint", []byte{})
+		f.Add(i, typeURL, []byte("\n\x04shop\x12\x08waypoint"))
+	}
+	f.Fuzz(func(t *testing.T, i int, name string, value []byte) {
+		types := append(api.Types(), "unknown")
+		s := New(Options{Gateway: "shop/waypoint"}, new(mesh.Store))
+		c := s.read(types[uint(i)%uint(len(types))], name, "1", value)
+		if c.fault == nil && c.part == nil {
+			t.Error("neither a part nor a fault")
+		}
+		s.commit([]change{c})
+		s.commit([]change{{key: c.key, removed: true}})
+		if len(s.held) > 0 {
+			t.Errorf("left over: %v", s.held)
+		}
+	})
+}
+
+// TestUnreadable: what cannot be decoded fails closed as far as its name tells.
+func TestUnreadable(t *testing.T) {
+	s := New(Options{Gateway: "shop/waypoint"}, new(mesh.Store))
+	for _, test := range []struct {
+		typeURL, name string
+		value         []byte
+		part          bool
+		fault         string
+	}{
+		{api.AuthorizationPolicyType, "shop/p", []byte{0xff}, true, "cannot be decoded"},
+		{api.AuthorizationPolicyType, "p", []byte{0xff}, false, "cannot be decoded"},
+		{api.RouteType, "HTTPRoute/shop/r", []byte{0xff}, false, "cannot be decoded"},
+		{api.RouteType, "HTTPRoute/shop/r", nil, false, "calls itself"},
+		{api.GatewayType, "bank/waypoint", []byte("\n\x04bank\x12\x08waypoint"), false, "we are the waypoint of shop/waypoint"},
+		{"type.googleapis.com/other", "x", nil, false, "not a type that was asked for"},
+	} {
+		c := s.read(test.typeURL, test.name, "1", test.value)
+		if (c.part != nil) != test.part || c.fault == nil || !strings.Contains(c.fault.Error(), test.fault) || !strings.Contains(c.fault.Error(), test.name) {
+			t.Errorf("%s %s: part %v, fault %v", test.typeURL, test.name, c.part, c.fault)
+		}
+	}
+	c := s.read(api.AuthorizationPolicyType, "shop/p", "1", []byte{0xff})
+	spec, ok := c.part.(*mesh.PolicySpec)
+	if !ok || spec.Policy.Invalid == "" || len(spec.Targets) != 1 || spec.Targets[0].Namespace != "shop" {
+		t.Errorf("the policy stands for %+v", c.part)
+	}
+}
+
+func TestExplain(t *testing.T) {
+	for want, err := range map[string]error{
+		"--xds-root":             status.Error(codes.Unavailable, "x509: certificate signed by unknown authority"),
+		"cannot be reached":      status.Error(codes.Unavailable, "connection refused"),
+		"no controller of ours":  status.Error(codes.Unimplemented, "unknown service"),
+		"proof of who we are":    status.Error(codes.Unauthenticated, "no"),
+		"refuses us":             status.Error(codes.PermissionDenied, "no"),
+		"ended with Internal: x": status.Error(codes.Internal, "x"),
+		"plain":                  errors.New("plain"),
+	} {
+		if got := explain(err); !strings.Contains(got, want) {
+			t.Errorf("%v is explained as %q, want %q in it", err, got, want)
+		}
+	}
+}
+
+// TestLastChangeIsSaved although ctx ended right after it.
+func TestLastChangeIsSaved(t *testing.T) {
+	dir := t.TempDir()
+	s := New(Options{Gateway: "shop/waypoint", StateDir: dir}, new(mesh.Store))
+	if err := s.Load(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	s.saver.changed()
+	s.saver.run(ctx)
+	content, err := os.ReadFile(filepath.Join(dir, stateFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	saved, err := decodeState(content)
+	if err != nil || time.Since(saved.GetSaved().AsTime()) > time.Minute {
+		t.Errorf("%v, %v", saved, err)
+	}
+	left, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil || len(left) != 1 {
+		t.Errorf("left over: %v, %v", left, err)
+	}
+}
