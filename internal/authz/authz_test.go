@@ -354,6 +354,22 @@ func TestTemplates(t *testing.T) {
 	}
 }
 
+// TestExplainOpaque: where nothing of HTTP can be seen, the answer says what that
+// does to a policy that is about HTTP.
+func TestExplainOpaque(t *testing.T) {
+	get := to(Operation{Methods: []string{"GET"}})
+	for action, want := range map[Action]Step{
+		Allow: {Rule: -1, Why: "all of its rules look at HTTP, of which nothing can be seen here, and so it matches nothing"},
+		Deny:  {Matched: true, Why: "as what it says of HTTP is left out: nothing of HTTP can be seen here"},
+	} {
+		want.Policy, want.Action = "default/p", action.String()
+		d, steps := compileOne(t, false, policyOf(action, get)).Explain(request())
+		if d.Allowed || len(steps) != 1 || steps[0] != want {
+			t.Errorf("%v: %+v, want %+v", d.Allowed, steps, want)
+		}
+	}
+}
+
 func TestExplain(t *testing.T) {
 	deny := named("deny", policyOf(Deny, to(Operation{Paths: []string{"/admin"}}), when(Condition{Key: "request.headers[x-role]", Values: []string{"admin"}})))
 	allow := named("allow", policyOf(Allow, from(Source{Principals: []string{"mesh.example/ns/other/sa/a"}}), from(Source{Namespaces: []string{"default"}}), Rule{}))

@@ -45,6 +45,8 @@ func compilePolicy(p *Policy, o Options) (*policy, error) {
 	for i := range p.Rules {
 		if r := c.rule(i, out); r != nil {
 			out.rules = append(out.rules, r)
+		} else {
+			out.reduced = true
 		}
 	}
 	if err := errors.Join(c.errs...); err != nil {
@@ -85,9 +87,12 @@ func (c *policyCompiler) withoutHTTP(r *rule, from, to alternatives, when conjun
 		for _, check := range conj {
 			if !check.attr.httpOnly() {
 				kept = append(kept, check)
-			} else if c.Action == Allow {
+				continue
+			}
+			if c.Action == Allow {
 				return nil
 			}
+			r.reduced = true
 		}
 		parts[i] = kept
 	}

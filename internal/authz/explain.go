@@ -12,7 +12,7 @@ type Step struct {
 	DryRun  bool   `json:"dryRun,omitempty"`
 	Rule    int    `json:"rule"` // -1: the policy has none
 	Matched bool   `json:"matched"`
-	// Why says which fields did not match, or nothing.
+	// Why says which fields did not match, or what is special about a match.
 	Why string `json:"why,omitempty"`
 }
 
@@ -44,12 +44,18 @@ func (p *policy) explain(f *facts) []Step {
 		return []Step{step}
 	case len(p.rules) == 0:
 		step.Why = "it has no rules that could match here, and so matches nothing"
+		if p.reduced {
+			step.Why = "all of its rules look at HTTP, of which nothing can be seen here, and so it matches nothing"
+		}
 		return []Step{step}
 	}
 	steps := make([]Step, len(p.rules))
 	for i, r := range p.rules {
 		step.Rule, step.Why = r.index, r.why(f)
 		step.Matched = step.Why == ""
+		if step.Matched && r.reduced {
+			step.Why = "as what it says of HTTP is left out: nothing of HTTP can be seen here"
+		}
 		steps[i] = step
 	}
 	return steps

@@ -9,6 +9,7 @@ type policy struct {
 	dryRun  bool
 	invalid string
 	rules   []*rule
+	reduced bool // rules that look at HTTP were left out
 }
 
 // rule is a compiled Rule.
@@ -19,6 +20,7 @@ type rule struct {
 	to      alternatives
 	when    conjunction
 	details string
+	reduced bool // checks of HTTP were left out
 }
 
 func (r *rule) matches(f *facts) bool {

@@ -53,13 +53,16 @@ type Policy struct {
 type Route struct {
 	// Routes says whose routes were asked: the service's, the client's namespace's
 	// or none.
-	Routes  string        `json:"routes"`
-	Route   string        `json:"route,omitempty"`
-	Rule    string        `json:"rule,omitempty"`
-	Match   string        `json:"match,omitempty"`
-	Filters []string      `json:"filters,omitempty"` // in words, as they act on this request
-	Tried   []route.Tried `json:"tried,omitempty"`   // matches that were considered, the last one holds
-	More    int           `json:"more,omitempty"`    // considered, but not told
+	Routes  string   `json:"routes"`
+	Route   string   `json:"route,omitempty"`
+	Rule    string   `json:"rule,omitempty"`
+	Match   string   `json:"match,omitempty"`
+	Filters []string `json:"filters,omitempty"` // in words, as they act on this request
+	// Timeouts and Retry of the rule, in words.
+	Timeouts string        `json:"timeouts,omitempty"`
+	Retry    string        `json:"retry,omitempty"`
+	Tried    []route.Tried `json:"tried,omitempty"` // matches that were considered, the last one holds
+	More     int           `json:"more,omitempty"`  // considered, but not told
 }
 
 // Backend is one destination of the rule.
@@ -68,9 +71,11 @@ type Backend struct {
 	Port      uint16     `json:"port"`
 	Percent   float64    `json:"percent"`
 	Filters   []string   `json:"filters,omitempty"`
-	Why       string     `json:"why,omitempty"` // why its share is answered by us
+	Status    int        `json:"status,omitempty"` // of our own answer to its share
+	Why       string     `json:"why,omitempty"`    // why it gets nothing
 	Endpoints []Endpoint `json:"endpoints,omitempty"`
-	More      int        `json:"more,omitempty"` // endpoints that are not told
+	More      int        `json:"more,omitempty"`     // endpoints that are not told
+	NotReady  int        `json:"notReady,omitempty"` // workloads that would be endpoints if they were ready
 }
 
 // Endpoint is one place where a backend is served.

@@ -3,6 +3,7 @@ package explain
 import (
 	"cmp"
 	"fmt"
+	"net/http"
 	"slices"
 
 	"github.com/waypoint-mesh/waypoint/internal/decide"
@@ -35,9 +36,9 @@ func (t *telling) backend(b *route.Backend) Backend {
 	case b.Weight == 0:
 		return Backend{Service: b.Service, Port: b.Port, Why: "its weight is 0"}
 	case b.Invalid != "":
-		return Backend{Service: b.Service, Port: b.Port, Why: fmt.Sprintf("answered %d: %s", reply.Status, b.Invalid)}
+		return Backend{Service: b.Service, Port: b.Port, Status: reply.Status, Why: b.Invalid}
 	case reply != nil:
-		return Backend{Service: b.Service, Port: b.Port, Why: fmt.Sprintf("answered %d: no such service and port is known here", reply.Status)}
+		return Backend{Service: b.Service, Port: b.Port, Status: reply.Status, Why: "no such service and port is known here"}
 	}
 	out := t.portBackend(port)
 	for _, f := range b.Filters {
@@ -48,14 +49,23 @@ func (t *telling) backend(b *route.Backend) Backend {
 	return out
 }
 
+// whyNone says why a port has no endpoint.
+func whyNone(p *mesh.Port) string {
+	if p.NotReady > 0 {
+		return "no workload that serves the port is ready"
+	}
+	return "no workload serves the port: look at selector and targetPort, or at the EndpointSlices"
+}
+
 // maxEndpoints bounds what is told of one backend.
 const maxEndpoints = 20
 
 // portBackend tells the endpoints of a port, those first that are drawn from.
 func (t *telling) portBackend(p *mesh.Port) Backend {
 	out := Backend{Service: p.Service.Key, Port: p.Number, Percent: 100}
+	out.NotReady = p.NotReady
 	if len(p.Endpoints) == 0 {
-		out.Why = "answered 503: no workload that serves the port is ready"
+		out.Status, out.Why = http.StatusServiceUnavailable, whyNone(p)
 		return out
 	}
 	near := func(ep *mesh.Endpoint) int {

@@ -3,7 +3,10 @@ package explain
 import (
 	"cmp"
 	"fmt"
+	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/waypoint-mesh/waypoint/internal/authz"
 	"github.com/waypoint-mesh/waypoint/internal/decide"
@@ -44,6 +47,9 @@ type telling struct {
 	dest   *decide.Destination
 	caller decide.Caller
 	grpc   bool // the client is told a gRPC status
+	// preflight: a CORS filter answers the request.
+	preflight bool
+	routed    *mesh.Routes // that were asked
 }
 
 func destinationOf(d *decide.Destination) *Destination {
@@ -136,6 +142,7 @@ func (t *telling) whose(routes *mesh.Routes) string {
 
 // routes tells which rule a request follows.
 func (t *telling) routes(routes *mesh.Routes, r *decide.Request, v *decide.Verdict) {
+	t.routed = routes
 	t.Route = &Route{Routes: t.whose(routes)}
 	t.Route.Tried, t.Route.More = decide.ExplainRoute(routes, r)
 	if v.Rule == nil {
@@ -144,7 +151,45 @@ func (t *telling) routes(routes *mesh.Routes, r *decide.Request, v *decide.Verdi
 	t.Route.Route, t.Route.Rule, t.Route.Match = v.Rule.Route, v.Rule.Name, v.Match.String()
 	if v.Rule.Invalid == "" {
 		t.Route.Filters = t.filters(v.Rule.Filters, r, v.Match)
+		t.Route.Timeouts, t.Route.Retry = timeouts(v.Rule.Timeouts), retry(v.Rule.Retry)
 	}
+	t.preflight = answersPreflight(v.Rule, r)
+}
+
+// answersPreflight reports whether a filter of the rule answers r, which asks for
+// permission to be sent.
+func answersPreflight(rule *route.Rule, r *decide.Request) bool {
+	isCORS := func(f route.Filter) bool { _, ok := f.(*route.CORS); return ok }
+	return rule.Invalid == "" && route.IsPreflight(r.Method, r.Headers) && slices.ContainsFunc(rule.Filters, isCORS)
+}
+
+// timeouts says in words what a rule grants.
+func timeouts(limits route.Timeouts) string {
+	var told []string
+	if d := limits.Request; d > 0 {
+		told = append(told, fmt.Sprintf("%v for the request", d))
+	}
+	if d := limits.BackendRequest; d > 0 {
+		told = append(told, fmt.Sprintf("%v for each attempt", d))
+	}
+	return strings.Join(told, ", ")
+}
+
+// retry says in words what a rule sends again.
+func retry(r *route.Retry) string {
+	switch {
+	case r == nil:
+		return ""
+	case r.Attempts == 0:
+		return "none"
+	case len(r.Codes) == 0:
+		return fmt.Sprintf("up to %d more attempts", r.Attempts)
+	}
+	codes := make([]string, len(r.Codes))
+	for i, code := range r.Codes {
+		codes[i] = strconv.Itoa(code)
+	}
+	return fmt.Sprintf("up to %d more attempts, also after an answer of %s", r.Attempts, strings.Join(codes, ", "))
 }
 
 // finish tells where it ends: with an answer of ours, or at endpoints.
@@ -152,6 +197,7 @@ func (t *telling) finish(v *decide.Verdict) {
 	switch {
 	case t.dest.Port == nil && v.Reply == nil:
 		t.Backends = []Backend{t.workloadBackend()}
+	case t.preflight: // it goes to none
 	case v.Rule != nil && v.Rule.Invalid == "":
 		t.Backends = t.backends(v)
 	case v.Reply == nil:
@@ -161,6 +207,9 @@ func (t *telling) finish(v *decide.Verdict) {
 }
 
 func (t *telling) outcome(v *decide.Verdict) Outcome {
+	if t.preflight {
+		return Outcome{Status: http.StatusOK, Details: "cors_preflight", Why: "a CORS filter answers what a browser asks before the request"}
+	}
 	if status, ok := redirectStatus(v.Rule); ok && v.Reply == nil {
 		return Outcome{Status: status, Why: "a filter redirects the client"}
 	}
@@ -180,7 +229,11 @@ func (t *telling) outcome(v *decide.Verdict) Outcome {
 			return Outcome{Forwarded: true}
 		}
 	}
-	return Outcome{Status: 503, Flags: "UH", Details: "no_healthy_upstream", Why: t.Backends[0].Why}
+	out := Outcome{Status: 503, Flags: "UH", Details: "no_healthy_upstream", Why: t.Backends[0].Why}
+	if t.grpc {
+		out.GRPC = "14" // UNAVAILABLE
+	}
+	return out
 }
 
 // why says in words why there is an answer of ours.
@@ -188,6 +241,8 @@ func (t *telling) why(v *decide.Verdict) string {
 	switch {
 	case !t.Policy.Allowed:
 		return t.Policy.Reason
+	case v.Rule == nil && !t.grpc && t.routed != nil && t.routed.HTTP == nil:
+		return "there are GRPCRoutes alone, and the request has not the content type of gRPC"
 	case v.Rule == nil:
 		return "there are routes, and none of their rules matches"
 	case v.Rule.Invalid != "":

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/waypoint-mesh/waypoint/internal/authz"
 	"github.com/waypoint-mesh/waypoint/internal/identity"
@@ -36,6 +37,16 @@ func snapshot() *mesh.Snapshot {
 	service("reviews-v2", "10.0.0.3", mesh.HTTP1)
 	service("db", "10.0.0.4", mesh.TCP, ours)
 	service("any", "10.0.0.5", mesh.Sniff, ours)
+	service("calls", "10.0.0.6", mesh.GRPC, ours)
+	service("late", "10.0.0.7", mesh.HTTP1, ours)
+	b.Set(&mesh.WorkloadSpec{
+		UID: "late", Namespace: "default", Name: "late", Addrs: []netip.Addr{netip.MustParseAddr("10.1.0.9")},
+		Serves: map[string][]mesh.PortMapping{"default/late": {{Service: 8080, Target: 80}}, "default/calls": nil},
+	})
+	b.Set(&mesh.RouteSpec{
+		Type: mesh.GRPCRoute, Namespace: "default", Name: "calls", Parents: []mesh.RouteParent{{Service: "default/calls"}},
+		Rules: []route.Rule{{Route: "GRPCRoute default/calls", Name: "0", Backends: []route.Backend{{Service: "default/calls", Port: 8080, Weight: 1}}}},
+	})
 	for i, zone := range []string{"z1", "z2"} {
 		b.Set(&mesh.WorkloadSpec{
 			UID: fmt.Sprint("pod-", i), Namespace: "default", Name: "reviews", Addrs: []netip.Addr{netip.AddrFrom4([4]byte{10, 1, 0, byte(i + 1)})}, HBONE: i == 0, Ready: true,
@@ -50,7 +61,7 @@ func snapshot() *mesh.Snapshot {
 	b.Set(&mesh.PolicySpec{
 		Targets: []mesh.PolicyTarget{{Service: "default/reviews"}},
 		Policy: authz.Policy{Namespace: "default", Name: "readers", Rules: []authz.Rule{{
-			From: []authz.Source{{Namespaces: []string{"default"}}}, To: []authz.Operation{{Methods: []string{"GET", "POST"}}},
+			From: []authz.Source{{Namespaces: []string{"default"}}}, To: []authz.Operation{{Methods: []string{"GET", "POST", "OPTIONS"}}},
 		}}},
 	})
 	return b.Publish()
@@ -75,6 +86,9 @@ func reviewsRoute() *mesh.RouteSpec {
 		&route.HeaderModifier{Set: []route.Field{{Name: "x-wp", Value: "1"}}},
 		&route.Rewrite{Path: &route.PathRewrite{Value: "/v1"}},
 	}
+	split.Timeouts = route.Timeouts{Request: 2 * time.Second, BackendRequest: 500 * time.Millisecond}
+	split.Retry = &route.Retry{Attempts: 3, Codes: []int{502, 503}}
+	rule("6", "/cors", to("reviews-v1", 1)).Filters = []route.Filter{&route.CORS{AllowOrigins: []string{"*"}}}
 	rule("2", "/old").Filters = []route.Filter{&route.Redirect{Status: 301, Path: &route.PathRewrite{Value: "/new"}}}
 	rule("3", "/broken", to("reviews-v1", 1)).Invalid = "the filter is not supported"
 	rule("4", "/gone", to("nobody", 1))
@@ -95,19 +109,22 @@ GET http://reviews:8080/x/../api/items?q=1 from spiffe://cluster.local/ns/defaul
 destination  default/reviews, port 8080
 protocol     http, as the port declares
 path         /api/items
-policy       allowed: allowed by a rule default/readers rules[0]
+policy       allowed by a rule: default/readers rules[0]
                ALLOW default/readers: matches
 route        HTTPRoute default/reviews rule 1 (those of the service)
                HTTPRoute default/reviews rule 3, /broken/*: the path is "/api/items"
+               HTTPRoute default/reviews rule 6, /cors/*: the path is "/api/items"
                HTTPRoute default/reviews rule 4, /gone/*: the path is "/api/items"
                HTTPRoute default/reviews rule 5, /none/*: the path is "/api/items"
                HTTPRoute default/reviews rule 1, /api/*: matches
 filter       request headers: set x-wp: 1
 filter       rewrite the path to /v1/items
+timeouts     2s for the request, 500ms for each attempt
+retry        up to 3 more attempts, also after an answer of 502, 503
 backend      default/reviews-v1 port 8080, 90%
                10.1.0.1:80 default/reviews, in a tunnel to spiffe://cluster.local/ns/default/sa/reviews
                10.1.0.2:80 default/reviews, in plain TCP: farther away: region "r", zone "z2", node ""
-backend      default/reviews-v2 port 8080, 10%: answered 503: no workload that serves the port is ready
+backend      default/reviews-v2 port 8080, 10%: answered 503: no workload serves the port: look at selector and targetPort, or at the EndpointSlices
 outcome      forwarded
 `,
 		},
@@ -118,8 +135,8 @@ destination  default/reviews, port 8080
 protocol     http, as the port declares
 path         /api
 policy       denied: no ALLOW policy matches
-               ALLOW default/readers: rules[0].from[0].source.namespaces: the peer cluster.local/ns/other/sa/x is none of ["default"]; rules[0].to[0].operation.methods: the method "DELETE" is none of ["GET" "POST"]
-outcome      answered 403 (- rbac_access_denied_matched_policy[none]): no ALLOW policy matches
+               ALLOW default/readers: rules[0].from[0].source.namespaces: the peer cluster.local/ns/other/sa/x is none of ["default"]; rules[0].to[0].operation.methods: the method "DELETE" is none of ["GET" "POST" "OPTIONS"]
+outcome      answered 403 (rbac_access_denied_matched_policy[none]): no ALLOW policy matches
 `,
 		},
 		{
@@ -166,7 +183,7 @@ func TestOutcomes(t *testing.T) {
 		},
 		{
 			"no such backend", Question{To: "10.0.0.1:8080", Method: "GET", URL: "/gone"},
-			Outcome{Status: 500, Flags: "NC", Details: "backend_not_found", Why: "answered 500: no such service and port is known here"},
+			Outcome{Status: 500, Flags: "NC", Details: "backend_not_found", Why: "no such service and port is known here"},
 		},
 		{
 			"no backend", Question{To: "10.0.0.1:8080", Method: "GET", URL: "/none"},
@@ -178,7 +195,27 @@ func TestOutcomes(t *testing.T) {
 		},
 		{
 			"no endpoint", Question{To: "10.0.0.1:8080", Method: "GET", URL: "/", Headers: []Header{{"x-canary", "1"}}},
-			Outcome{Status: 503, Flags: "UH", Details: "no_healthy_upstream", Why: "answered 503: no workload that serves the port is ready"},
+			Outcome{Status: 503, Flags: "UH", Details: "no_healthy_upstream", Why: "no workload serves the port: look at selector and targetPort, or at the EndpointSlices"},
+		},
+		{
+			"a CORS preflight", Question{
+				To: "10.0.0.1:8080", Method: "OPTIONS", URL: "/cors",
+				Headers: []Header{{"Origin", "https://a"}, {"Access-Control-Request-Method", "PUT"}},
+			},
+			Outcome{Status: 200, Details: "cors_preflight", Why: "a CORS filter answers what a browser asks before the request"},
+		},
+		{"what is none", Question{To: "10.0.0.1:8080", Method: "OPTIONS", URL: "/cors"}, Outcome{Forwarded: true}},
+		{
+			"GRPCRoutes alone", Question{To: "10.0.0.6:8080", Method: "GET", URL: "/"},
+			Outcome{Status: 404, Flags: "NR", Details: "route_not_found", Why: "there are GRPCRoutes alone, and the request has not the content type of gRPC"},
+		},
+		{
+			"not ready", Question{To: "10.0.0.7:8080", Method: "GET", URL: "/"},
+			Outcome{Status: 503, Flags: "UH", Details: "no_healthy_upstream", Why: "no workload that serves the port is ready"},
+		},
+		{
+			"no such target port", Question{To: "10.0.0.6:8080", Method: "POST", URL: "/s/m", Headers: []Header{{"Content-Type", "application/grpc"}}},
+			Outcome{Status: 503, GRPC: "14", Flags: "UH", Details: "no_healthy_upstream", Why: "no workload serves the port: look at selector and targetPort, or at the EndpointSlices"},
 		},
 		{"bad path", Question{To: "10.0.0.1:8080", Method: "GET", URL: "/%00"}, Outcome{Status: 400, Why: "the path has an escaped NUL"}},
 		{"a workload", Question{To: "10.1.0.1:9999", Method: "GET", URL: "/"}, Outcome{Forwarded: true}},

@@ -52,21 +52,24 @@ func (p *Policy) write(w *writer) {
 	if p.Allowed {
 		verdict = "allowed"
 	}
-	by := ""
+	told := p.Reason
+	if !strings.HasPrefix(told, verdict) { // "allowed by a rule" says it already
+		told = verdict + ": " + told
+	}
 	if p.Policy != "" {
-		by = " " + p.Policy
+		told += ": " + p.Policy
 	}
 	if p.Rule >= 0 {
-		by += fmt.Sprintf(" rules[%d]", p.Rule)
+		told += fmt.Sprintf(" rules[%d]", p.Rule)
 	}
-	w.step("policy", "%s: %s%s", verdict, p.Reason, by)
+	w.step("policy", "%s", told)
 	for _, s := range p.Steps {
 		head := s.Action + " " + s.Policy
 		if s.DryRun {
 			head += " (dry run)"
 		}
 		if s.Matched {
-			w.detail("%s: matches%s", head, strings.TrimSuffix(", "+s.Why, ", "))
+			w.detail("%s: matches%s", head, after(", ", s.Why))
 		} else {
 			w.detail("%s: %s", head, s.Why)
 		}
@@ -80,10 +83,10 @@ func (r *Route) write(w *writer) {
 	if r.Route == "" {
 		w.step("route", "%s", r.Routes)
 	} else {
-		w.step("route", "%s rule %s (%s)", r.Route, r.Rule, r.Routes)
+		w.step("route", "%s%s (%s)", r.Route, after(" rule ", r.Rule), r.Routes)
 	}
 	for _, t := range r.Tried {
-		w.detail("%s rule %s, %s: %s", t.Route, t.Rule, t.Match, cmp.Or(t.Why, "matches"))
+		w.detail("%s%s, %s: %s", t.Route, after(" rule ", t.Rule), t.Match, cmp.Or(t.Why, "matches"))
 	}
 	if r.More > 0 {
 		w.detail("and %d more matches", r.More)
@@ -91,10 +94,32 @@ func (r *Route) write(w *writer) {
 	for _, f := range r.Filters {
 		w.step("filter", "%s", f)
 	}
+	if r.Timeouts != "" {
+		w.step("timeouts", "%s", r.Timeouts)
+	}
+	if r.Retry != "" {
+		w.step("retry", "%s", r.Retry)
+	}
+}
+
+// after is what with a separator before it, or nothing.
+func after(separator, what string) string {
+	if what == "" {
+		return ""
+	}
+	return separator + what
 }
 
 func (b *Backend) write(w *writer) {
-	w.step("backend", "%s port %d, %.4g%%%s", b.Service, b.Port, b.Percent, strings.TrimSuffix(": "+b.Why, ": "))
+	name := ""
+	if b.Service != "" {
+		name = fmt.Sprintf("%s port %d, ", b.Service, b.Port)
+	}
+	why := b.Why
+	if b.Status != 0 {
+		why = fmt.Sprintf("answered %d: %s", b.Status, b.Why)
+	}
+	w.step("backend", "%s%.4g%%%s", name, b.Percent, after(": ", why))
 	for _, f := range b.Filters {
 		w.detail("filter: %s", f)
 	}
@@ -103,10 +128,13 @@ func (b *Backend) write(w *writer) {
 		if ep.HBONE {
 			how = "in a tunnel to " + ep.Identity
 		}
-		w.detail("%s %s, %s%s", ep.Address, ep.Workload, how, strings.TrimSuffix(": "+ep.Why, ": "))
+		w.detail("%s %s, %s%s", ep.Address, ep.Workload, how, after(": ", ep.Why))
 	}
 	if b.More > 0 {
 		w.detail("and %d more endpoints", b.More)
+	}
+	if b.NotReady > 0 {
+		w.detail("not ready: %d", b.NotReady)
 	}
 }
 
@@ -116,8 +144,15 @@ func (o *Outcome) write(w *writer) {
 		return
 	}
 	told := fmt.Sprintf("answered %d", o.Status)
+	if o.GRPC != "" {
+		told = "answered with grpc-status " + o.GRPC
+	}
 	if o.Details != "" {
-		told += fmt.Sprintf(" (%s %s)", cmp.Or(o.Flags, "-"), o.Details)
+		flags := ""
+		if o.Flags != "-" {
+			flags = o.Flags
+		}
+		told += fmt.Sprintf(" (%s)", strings.TrimSpace(flags+" "+o.Details))
 	}
 	w.step("outcome", "%s: %s", told, o.Why)
 }

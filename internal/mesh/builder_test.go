@@ -172,6 +172,9 @@ func TestEndpoints(t *testing.T) {
 			if got := shown(port); got != tt.want {
 				t.Errorf("endpoints %q, want %q", got, tt.want)
 			}
+			if notReady := port.NotReady == 1; notReady != (tt.name == "not ready") {
+				t.Errorf("%d not ready", port.NotReady)
+			}
 		})
 	}
 }

@@ -163,7 +163,7 @@ func (b *Builder) buildService(j *joint) *Service {
 	}
 	for i, p := range spec.Ports {
 		port := &Port{Service: svc, Number: p.Number, Name: p.Name, Protocol: p.Protocol}
-		port.Endpoints = endpoints(j, port)
+		port.Endpoints, port.NotReady = endpoints(j, port)
 		if svc.Attached {
 			b.buildRoutes(j, port)
 			port.HTTPAuthz, port.TCPAuthz = j.engines.value.http, j.engines.value.tcp
@@ -174,25 +174,27 @@ func (b *Builder) buildService(j *joint) *Service {
 }
 
 // endpoints lists the workloads that serve a port and are fit to be chosen, in
-// the order of their UIDs.
-func endpoints(j *joint, port *Port) []*Endpoint {
-	list := make([]*Endpoint, 0, len(j.members))
+// the order of their UIDs, and counts those that would be if they were ready.
+func endpoints(j *joint, port *Port) (list []*Endpoint, notReady int) {
+	list = make([]*Endpoint, 0, len(j.members))
 	for _, w := range j.members {
-		if w.spec.Unpicked || !w.spec.Ready && !j.spec.AllowUnready {
-			continue
-		}
 		addr, ok := dialled(w.spec, j.spec.Families)
-		if !ok {
+		if w.spec.Unpicked || !ok {
 			continue
 		}
 		for _, m := range w.spec.Serves[j.key] {
-			if m.Service == port.Number {
-				list = append(list, w.endpoint(port, netip.AddrPortFrom(addr, m.Target)))
-				break
+			if m.Service != port.Number {
+				continue
 			}
+			if w.spec.Ready || j.spec.AllowUnready {
+				list = append(list, w.endpoint(port, netip.AddrPortFrom(addr, m.Target)))
+			} else {
+				notReady++
+			}
+			break
 		}
 	}
-	return list
+	return list, notReady
 }
 
 // dialled chooses the address by which a workload is dialled: the first of the

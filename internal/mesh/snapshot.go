@@ -131,6 +131,9 @@ type Port struct {
 	Protocol Protocol
 	// Endpoints are the ready ones. The slice is never changed in place.
 	Endpoints []*Endpoint
+	// NotReady is how many workloads serve the port beside those, and are not
+	// ready.
+	NotReady int
 	// Routes holds the routes of the service's own namespace or of the
 	// gateway; Consumer those of other namespaces, which replace Routes for
 	// clients of that namespace (GEP-1294). Nil: no route, straight to the port.
