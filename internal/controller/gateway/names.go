@@ -24,7 +24,7 @@ const (
 // Labels and annotations of others that our objects carry.
 const (
 	labelGatewayName  = gatewayv1.GatewayNameLabelKey
-	labelGatewayClass = "gateway.networking.k8s.io/gateway-class-name"
+	labelGatewayClass = gatewayv1.GatewayClassNameLabelKey
 	labelAppName      = "app.kubernetes.io/name"
 	// A waypoint is not captured by ztunnel, and gets no sidecar.
 	labelDataplaneMode = "istio.io/dataplane-mode"

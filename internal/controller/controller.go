@@ -1,0 +1,144 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/go-logr/logr"
+	networkingv1 "istio.io/client-go/pkg/apis/networking/v1"
+	securityv1 "istio.io/client-go/pkg/apis/security/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"github.com/waypoint-mesh/waypoint/internal/controller/gateway"
+)
+
+// Options is everything that the controller can be told.
+type Options struct {
+	Log     *slog.Logger
+	Version string
+	// Kubeconfig is the file that says how to reach the API server; empty: as the
+	// pod's ServiceAccount, else as kubectl would.
+	Kubeconfig string
+	// Namespace is the one that we run in: the Lease is there, and what we keep.
+	Namespace string
+	// Waypoints is what all waypoints have in common.
+	Waypoints gateway.Settings
+	// Of the mesh, see translate.Options.
+	TrustDomainAliases       []string
+	ClusterID, RootNamespace string
+	// Discovery, Health and Metrics are addresses to listen on, of the latter two
+	// "0": not at all.
+	Discovery, Health, Metrics string
+	// LeaseDuration is how long the leader may be silent before another replica
+	// takes over; 0: 15 s.
+	LeaseDuration time.Duration
+}
+
+// Run runs the controller until ctx ends. The error is why it ended before.
+func Run(ctx context.Context, o Options) error {
+	logger := logr.FromSlogHandler(o.Log.Handler())
+	ctrl.SetLogger(logger)
+	api, err := restConfig(o.Kubeconfig)
+	if err != nil {
+		return fmt.Errorf("how to reach the API server: %w", err)
+	}
+	m, err := newManager(o, api, logger)
+	if err != nil {
+		return fmt.Errorf("the API server at %s: %w", api.Host, err)
+	}
+	err = gateway.Setup(m, gateway.Options{
+		Settings: o.Waypoints,
+		Roots:    func() string { return "" },
+	})
+	if err != nil {
+		return err
+	}
+	return m.Start(ctx)
+}
+
+// restConfig: without a limit of its own to requests, since the API server has its
+// priorities and fairness, and a limit here would only delay status.
+func restConfig(kubeconfig string) (*rest.Config, error) {
+	c, err := rest.InClusterConfig()
+	if kubeconfig != "" || errors.Is(err, rest.ErrNotInCluster) {
+		rules := clientcmd.NewDefaultClientConfigLoadingRules()
+		rules.ExplicitPath = kubeconfig
+		c, err = clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+	}
+	if err != nil {
+		return nil, err
+	}
+	c.QPS = -1
+	return c, nil
+}
+
+func newManager(o Options, api *rest.Config, logger logr.Logger) (manager.Manager, error) {
+	scheme, err := newScheme()
+	if err != nil {
+		return nil, err
+	}
+	lease := o.LeaseDuration
+	if lease == 0 {
+		lease = 15 * time.Second
+	}
+	renew, retry := lease*2/3, lease/8
+	return ctrl.NewManager(api, manager.Options{
+		Scheme:                 scheme,
+		Logger:                 logger,
+		Cache:                  cacheOptions(),
+		HealthProbeBindAddress: o.Health,
+		Metrics:                metricsserver.Options{BindAddress: o.Metrics},
+
+		LeaderElection:                true,
+		LeaderElectionID:              "waypoint-controller",
+		LeaderElectionNamespace:       o.Namespace,
+		LeaderElectionReleaseOnCancel: true, // so that another replica takes over at once
+		LeaseDuration:                 &lease,
+		RenewDeadline:                 &renew,
+		RetryPeriod:                   &retry,
+	})
+}
+
+func newScheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, gatewayv1.Install, networkingv1.AddToScheme, securityv1.AddToScheme,
+	} {
+		if err := add(scheme); err != nil {
+			return nil, err
+		}
+	}
+	return scheme, nil
+}
+
+// cacheOptions keep out of memory what nobody looks at: of the kinds that we make,
+// the objects that we did not; of every object, who wrote which field.
+func cacheOptions() cache.Options {
+	ours := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{gateway.LabelManagedBy: gateway.ManagedBy})}
+	return cache.Options{
+		DefaultTransform: cache.TransformStripManagedFields(),
+		ByObject: map[client.Object]cache.ByObject{
+			&appsv1.Deployment{}:                     ours,
+			&corev1.ServiceAccount{}:                 ours,
+			&autoscalingv2.HorizontalPodAutoscaler{}: ours,
+			&policyv1.PodDisruptionBudget{}:          ours,
+		},
+	}
+}
