@@ -19,7 +19,7 @@ TOOL_NAMES := golangci-lint h2spec benchstat govulncheck
 
 .PHONY: help
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## bin/waypoint: static, without paths of this machine in it
@@ -37,6 +37,11 @@ test: ## unit tests and whole-proxy stories, allocation assertions included (PAC
 .PHONY: race
 race: ## the same under the race detector; needs a C compiler
 	CGO_ENABLED=1 $(GO) test -race $(TESTFLAGS) $(PACKAGES)
+
+.PHONY: test-goroutines
+test-goroutines: export WAYPOINT_TEST_TASK_MODE := goroutines
+test-goroutines: ## the tests of whole proxies again, with exchanges on goroutines instead of coroutines
+	$(GO) test $(TESTFLAGS) ./cmd/waypoint ./internal/app ./internal/tunnel ./test/...
 
 .PHONY: arch
 arch: ## import arrows, package comments, sizes of files and functions
