@@ -123,11 +123,12 @@ func (a *App) abandon(ctx context.Context) error {
 	return errors.Join(err, a.closeTelemetry(ctx))
 }
 
-// changed is told of every new snapshot. It has open TCP connections ask policy
-// again, and lets go of tunnels and connections to endpoints that have left.
+// changed is told of every new snapshot. It has open TCP and upgraded connections
+// ask policy again, and lets go of tunnels and connections to endpoints that have left.
 func (a *App) changed(was, is *mesh.Snapshot) {
 	a.sched.Go(func(b *task.Batch) {
 		a.l4.Recheck(b)
+		a.l7.Recheck(b)
 		gone := departed(was, is)
 		if len(gone) == 0 {
 			return

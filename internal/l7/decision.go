@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/waypoint-mesh/waypoint/internal/decide"
@@ -42,6 +43,9 @@ func (e *exchange) decide() *decide.Reply {
 		Caller: decide.Caller{Peer: e.in.Peer, Addr: e.in.PeerAddr.Addr(), Remote: e.remote()},
 		Method: e.req.method, Host: e.req.authority, Path: e.path, Query: e.query,
 		Headers: e.req.Fields, GRPC: e.flow.Kind == flow.GRPC,
+	}
+	if e.req.upgrade != "" { // it may be asked again, and filters change the fields in place
+		e.asked.Headers = slices.Clone(e.asked.Headers)
 	}
 	e.verdict = decide.HTTP(e.snap, &e.dest, &e.asked, rand.Uint32())
 	e.recordVerdict()

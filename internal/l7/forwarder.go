@@ -64,6 +64,7 @@ type Forwarder struct {
 	era      atomic.Uint64           // how often endpoints have left
 	idle     *upstream.Idle[*h1Conn] // HTTP/1 connections to endpoints
 	mirrors  atomic.Int64            // mirrored requests under way
+	upgraded upgrades
 
 	h2     h2Pool     // and the HTTP/2 ones
 	budget *h2.Budget // for the windows of all HTTP/2 connections inside tunnels

@@ -5,9 +5,13 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
+	"maps"
 	"math/rand/v2"
+	"slices"
+	"sync"
 	"time"
 
+	"github.com/waypoint-mesh/waypoint/internal/decide"
 	"github.com/waypoint-mesh/waypoint/internal/flow"
 	"github.com/waypoint-mesh/waypoint/internal/task"
 )
@@ -16,26 +20,98 @@ import (
 // handed to downstream's writer, until both have ended.
 func (e *exchange) relay() {
 	e.t.SetDeadline(time.Time{}) // timeouts are for requests
+	e.fw.upgraded.add(e.t)
+	defer e.fw.upgraded.remove(e.t)
 	err := e.flushAll()
 	if err == nil {
 		r := task.Relay{Down: e.down.raw(), Up: e.up.raw()}
 		r.Check = func() error {
 			e.flow.Received, e.flow.Sent = r.Received, r.Sent
 			e.progress()
-			return nil
+			return e.stillAllowed()
 		}
 		err = r.Run(e.t)
 		e.flow.Received, e.flow.Sent = r.Received, r.Sent
 	}
-	var broken *task.RelayError
 	if err != nil {
-		e.flow.Flags |= flow.DownstreamClosed
-		if errors.As(err, &broken) && broken.Upstream {
-			e.flow.Flags = e.flow.Flags&^flow.DownstreamClosed | flow.UpstreamClosed
-		}
+		e.recordBreak(err)
 		e.down.abort(e.t.Batch())
 	}
 	e.finishAttempt(false)
+}
+
+// recordBreak says how a relay ended before its time.
+func (e *exchange) recordBreak(err error) {
+	var broken *task.RelayError
+	switch {
+	case errors.Is(err, errDenied):
+		e.flow.Details = "rbac_access_denied_late"
+	case errors.Is(err, errGone):
+		e.flow.Details = destinationGone.Details
+	case errors.As(err, &broken) && broken.Upstream:
+		e.flow.Flags |= flow.UpstreamClosed
+	default:
+		e.flow.Flags |= flow.DownstreamClosed
+	}
+}
+
+// Why an upgraded connection is cut by an edit.
+var (
+	errDenied = errors.New("policy does not allow it any more")
+	errGone   = errors.New("the destination is not served any more")
+)
+
+// stillAllowed asks policy about the request once more when the configuration has
+// changed: an upgraded connection has no next request with which it would be.
+func (e *exchange) stillAllowed() error {
+	snap := e.fw.opts.Store.Load()
+	if snap == e.snap {
+		return nil
+	}
+	e.snap = snap
+	d, ok := current(snap, &e.in.Dest)
+	if !ok {
+		return errGone
+	}
+	if verdict := decide.Allow(&d, &e.asked); !verdict.Allowed {
+		e.flow.Policy = verdict.Policy
+		return errDenied
+	}
+	return nil
+}
+
+// upgrades are the tasks of the exchanges whose connections were upgraded.
+type upgrades struct {
+	mu    sync.Mutex
+	tasks map[*task.Task]struct{} // guarded by mu
+}
+
+func (u *upgrades) add(t *task.Task) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.tasks == nil {
+		u.tasks = make(map[*task.Task]struct{})
+	}
+	u.tasks[t] = struct{}{}
+}
+
+func (u *upgrades) remove(t *task.Task) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.tasks, t)
+}
+
+func (u *upgrades) open() []*task.Task {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return slices.Collect(maps.Keys(u.tasks))
+}
+
+// Recheck has every upgraded connection look whether policy still allows it.
+func (fw *Forwarder) Recheck(b *task.Batch) {
+	for _, t := range fw.upgraded.open() {
+		t.Wake(b)
+	}
 }
 
 // flushAll waits until downstream's writer has handed on all it holds.

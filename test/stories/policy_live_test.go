@@ -145,6 +145,40 @@ func TestPolicyEditCutsOpenTLS(t *testing.T) {
 	}
 }
 
+// A WebSocket has no next request: it is cut as a TCP stream is, and by the very
+// request that it began with.
+func TestPolicyEditCutsUpgrades(t *testing.T) {
+	w := newTown(t, meshRoute("HTTPRoute", "r", "prod", "name: echo-v1", prefixed("/ws",
+		`{type: RequestHeaderModifier, requestHeaderModifier: {set: [{name: x-role, value: changed}]}}`, toPod("echo-v1"))), nil)
+	w.http["echo-v1"].Handle(func(x *meshtest.Exchange) {
+		x.Close()
+		x.Reply(101, "", meshtest.Field{Name: "Connection", Value: "Upgrade"}, meshtest.Field{Name: "Upgrade", Value: "websocket"})
+		io.Copy(x, x.In) //nolint:errcheck // until one of the two goes
+	})
+	upgrade := func(role string) *conversation {
+		c := w.open("10.0.0.2:80")
+		c.say("GET /ws HTTP/1.1\r\nHost: echo-v1\r\nX-Role: " + role + "\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
+		if got := c.reply("GET").StatusCode; got != 101 {
+			t.Fatalf("status %d", got)
+		}
+		c.say("frames")
+		c.hear("frames")
+		return c
+	}
+	cut, kept := upgrade("guest"), upgrade("admin")
+	w.wp.Write("policy.yaml", policyOn("Service echo-v1", "p", "prod", "DENY", when("request.headers[x-role]", "values: [guest]")))
+	var reset *meshtest.ResetError
+	if _, err := cut.in.ReadByte(); !errors.As(err, &reset) {
+		t.Fatalf("the guest's ended with %v, want a reset", err)
+	}
+	kept.say("more frames")
+	kept.hear("more frames")
+	kept.Close()
+	if entry := w.logLine(func(line map[string]any) bool { return line["response_code_details"] == "rbac_access_denied_late" }); entry["policy"] != "prod/p" || entry["response_code"] != 101.0 {
+		t.Errorf("access log: %v", entry)
+	}
+}
+
 // What is said by hops is believed of nobody: an ordinary client cannot talk its
 // way around a policy.
 func TestPolicyBypasses(t *testing.T) {
