@@ -73,6 +73,35 @@ func TestRunFails(t *testing.T) {
 	waypoint(t, "run", "--config", mesh, "--cert", "gone.pem", "--key", "gone.pem", "--root", "gone.pem").want(t, exitFailed, "gone.pem")
 }
 
+// TestRunIsControlled takes configuration from a controller, and keeps it.
+func TestRunIsControlled(t *testing.T) {
+	controller := meshtest.New(t).Controller()
+	args := func(state string) []string {
+		args := append([]string{
+			"run", "--xds", controller.Addr, "--xds-root", controller.Root, "--token", controller.TokenFile("default/waypoint"),
+			"--gateway", "default/waypoint", "--state-dir", state,
+		}, certificates(t, waypointID)...)
+		return append(args, nowhere...)
+	}
+	state := filepath.Join(t.TempDir(), "state")
+	c := start(t, args(state)...)
+	status := c.says(`msg=serving .* status=(\S+)`)
+	if got := get(t, "http://"+status+"/healthz/ready"); got != http.StatusServiceUnavailable {
+		t.Errorf("ready without a configuration: %d", got)
+	}
+	controller.Apply("default/waypoint", shop)
+	c.says(`msg="in step with the controller"`)
+	c.stop()
+	c.wait().want(t, exitOK)
+
+	controller.Stop()
+	c = start(t, args(state)...)
+	c.says(`msg="serving the saved configuration until the controller is reached"`)
+	c.stop()
+	c.wait().want(t, exitOK)
+	waypoint(t, args(filepath.Join(write(t, "file", ""), "file"))...).want(t, exitFailed, "--state-dir")
+}
+
 func TestValidate(t *testing.T) {
 	good := write(t, "mesh.yaml", shop)
 	bad := write(t, "mesh.yaml", strings.Replace(shop, "action: DENY", "action: FORBID", 1))

@@ -165,22 +165,27 @@ func (s *Source) follow(ctx context.Context, inStep func()) error {
 	}
 }
 
-// disconnected notes why there is no stream. A reason that stays the same is
-// logged once.
+// disconnected notes why there is no stream. That one ended is no reason for
+// alarm: servers end them from time to time, so that clients spread over their
+// replicas. A reason that stays the same is logged once.
 func (s *Source) disconnected(err error, pause time.Duration) {
 	reason := explain(err)
 	s.mu.Lock()
+	was := s.stats.Connected
 	s.stats.Connected, s.stats.Problem = false, reason
 	s.mu.Unlock()
 	if !s.isWhole() {
 		s.o.Waiting(reason)
 	}
-	if reason == s.lost {
+	switch {
+	case was:
+		s.log.Info("the stream from the controller ended, and is opened anew", "reason", reason, "in", pause)
+	case reason == s.lost:
 		s.log.Debug("the controller is still away", "next try in", pause)
-		return
+	default:
+		s.lost = reason
+		s.log.Warn("no connection to the controller, so the configuration stays as it is", "reason", reason, "next try in", pause)
 	}
-	s.lost = reason
-	s.log.Warn("no connection to the controller, so the configuration stays as it is", "reason", reason, "next try in", pause)
 }
 
 // connected notes that all that the controller has is in force.

@@ -339,7 +339,7 @@ func TestTokenRotated(t *testing.T) {
 	if counts.Resources != 2 || len(counts.Refused) > 0 {
 		t.Errorf("%+v", counts)
 	}
-	if strings.Contains(c.log.String(), "no connection to the controller") {
+	if strings.Contains(c.log.String(), "ended, and is opened anew") {
 		t.Error("the old token was used until the server ended the stream")
 	}
 }

@@ -81,7 +81,8 @@ const (
 
 // NewGRPC makes the gRPC server that a Server is registered with. To have
 // certificates of clients at hand, config asks for them
-// (tls.VerifyClientCertIfGiven).
+// (tls.VerifyClientCertIfGiven). It is ended with Stop: GracefulStop would wait
+// for streams, which do not end by themselves.
 func NewGRPC(config *tls.Config) *grpc.Server {
 	return grpc.NewServer(
 		grpc.Creds(credentials.NewTLS(config)),
