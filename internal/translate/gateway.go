@@ -158,6 +158,23 @@ func (v *view) chosenWaypoint(obj Object) (ns, name string) {
 	return ns, name
 }
 
+// warnWaypoint tells of a service that asks for a waypoint which is not there, or does not take it. What the Namespace asks
+// for may be another folder's.
+func (v *view) warnWaypoint(obj Object, r *report) {
+	ns, name := v.chosenWaypoint(obj)
+	if name == "" {
+		return
+	}
+	at := path("metadata.labels").key(labelUseWaypoint)
+	switch e := v.get(kindGateway, ns, name); {
+	case e == nil && obj.GetLabels()[labelUseWaypoint] != "":
+		r.warnf(at, "Gateway %s/%s does not exist, so there is no waypoint", ns, name)
+	case e != nil && e.rejected == "" && !v.mayAttach(e.obj.(*gatewayv1.Gateway), obj.GetNamespace()):
+		r.warnf(at, "Gateway %s/%s does not let namespace %s use it (allowedRoutes of its listener), so there is no waypoint", ns, name,
+			obj.GetNamespace())
+	}
+}
+
 // mayAttach tells whether objects of a namespace may use the gateway or attach routes to it.
 func (v *view) mayAttach(g *gatewayv1.Gateway, namespace string) bool {
 	return v.listenerAllows(g, hboneListener(g), namespace)

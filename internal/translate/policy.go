@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -121,6 +122,9 @@ func (v *view) serviceTargets(ref *typeapi.PolicyTargetReference, p *securityv1.
 		}
 		return nil
 	}
+	if own := v.get(kindAuthorizationPolicy, p.Namespace, p.Name); own.rejected == "" {
+		warnOpaque(p, e.obj, at, r)
+	}
 	var out []*waypointv1.AuthorizationPolicy_Target
 	for _, host := range v.hostsOf(e.obj) {
 		out = append(out, &waypointv1.AuthorizationPolicy_Target{Kind: &waypointv1.AuthorizationPolicy_Target_Service{
@@ -164,7 +168,9 @@ func policyRule(at path, rule *securityapi.Rule, namespace string, r *report) *w
 		}
 		out.From = append(out.From, policySource(s, namespace))
 	}
-	for _, to := range rule.To {
+	for i, to := range rule.To {
+		warnMethods(r, at.at("to").index(i).at("operation.methods"), to.Operation.Methods)
+		warnMethods(r, at.at("to").index(i).at("operation.notMethods"), to.Operation.NotMethods)
 		out.To = append(out.To, policyOperation(to.Operation))
 	}
 	for i, c := range rule.When {
@@ -174,6 +180,52 @@ func policyRule(at path, rule *securityapi.Rule, namespace string, r *report) *w
 		out.When = append(out.When, policyCondition(c, namespace))
 	}
 	return out
+}
+
+var httpMethods = []string{"GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"}
+
+// warnMethods tells of methods that no client means: they have a case, and policies compare it.
+func warnMethods(r *report, at path, methods []string) {
+	for i, m := range methods {
+		if upper := strings.ToUpper(m); m != upper && slices.Contains(httpMethods, upper) {
+			r.warnf(at.index(i), "methods are compared with their case, so %q is not %s", m, upper)
+		}
+	}
+}
+
+// warnOpaque tells what becomes of rules that look at HTTP on ports that are declared to carry something else.
+func warnOpaque(p *securityv1.AuthorizationPolicy, service Object, at path, r *report) {
+	if !slices.ContainsFunc(p.Spec.Rules, looksAtHTTP) {
+		return
+	}
+	for _, port := range portsOf(service) {
+		if carries(kindHTTPRoute, port.protocol) {
+			continue
+		}
+		if p.Spec.Action == securityapi.AuthorizationPolicy_ALLOW {
+			r.warnf(at, "port %d is declared as %s, where nothing of HTTP can be seen: rules that look at it allow nothing there",
+				port.number, port.protocol)
+		} else {
+			r.warnf(at, "port %d is declared as %s, where nothing of HTTP can be seen: rules that look at it match by their other fields alone there",
+				port.number, port.protocol)
+		}
+	}
+}
+
+// looksAtHTTP tells whether a rule needs something of a request to be decided.
+func looksAtHTTP(rule *securityapi.Rule) bool {
+	for _, from := range rule.From {
+		if s := from.Source; len(s.RequestPrincipals)+len(s.NotRequestPrincipals) > 0 {
+			return true
+		}
+	}
+	for _, to := range rule.To {
+		o := to.Operation
+		if len(o.Hosts)+len(o.NotHosts)+len(o.Methods)+len(o.NotMethods)+len(o.Paths)+len(o.NotPaths) > 0 {
+			return true
+		}
+	}
+	return slices.ContainsFunc(rule.When, func(c *securityapi.Condition) bool { return strings.HasPrefix(c.Key, "request.") })
 }
 
 func warnJWT(r *report, at path) {

@@ -253,6 +253,10 @@ func (v *view) serviceParents(p parentRef, route Key, at path, r *report) ([]*wa
 		return nil, nil // whose it will be is not known
 	}
 	if !v.attached(e.obj, true) {
+		if _, name := v.chosenWaypoint(e.obj); name == "" {
+			r.warnf(at, "%s %s/%s has no waypoint, so nothing follows the route; label it istio.io/use-waypoint", p.kind, p.namespace,
+				p.name)
+		}
 		return nil, nil
 	}
 	if s, ok := e.obj.(*corev1.Service); ok && s.Spec.Type == corev1.ServiceTypeExternalName {
@@ -276,6 +280,7 @@ func (v *view) serviceParents(p parentRef, route Key, at path, r *report) ([]*wa
 // parentPort gives the one port that a parentRef names by number or section, or 0 for all.
 func parentPort(p parentRef, obj Object, at path, r *report) (uint32, *refError) {
 	if p.port == 0 && p.section == "" {
+		warnProtocols(obj, at, r)
 		return 0, nil
 	}
 	for _, sp := range portsOf(obj) {
@@ -305,6 +310,18 @@ func carries(routeKind string, p workload.AppProtocol) bool {
 func warnProtocol(port declaredPort, at path, r *report) {
 	if !carries(r.object.Kind, port.protocol) {
 		r.warnf(at, "port %d is declared as %s, so %ss do nothing there", port.number, port.protocol, r.object.Kind)
+	}
+}
+
+// warnProtocols is warnProtocol for a route on all ports, none of which it can see.
+func warnProtocols(obj Object, at path, r *report) {
+	ports := portsOf(obj)
+	sees := func(p declaredPort) bool { return carries(r.object.Kind, p.protocol) }
+	if len(ports) == 0 || slices.ContainsFunc(ports, sees) {
+		return
+	}
+	for _, p := range ports {
+		warnProtocol(p, at, r)
 	}
 }
 

@@ -93,6 +93,7 @@ func (v *view) emitService(s *corev1.Service) {
 		r.warnf("spec.type", "ExternalName services have no endpoints of their own and are not served; declare a ServiceEntry")
 		return
 	}
+	v.warnWaypoint(s, r)
 	v.emit(&workload.Service{
 		Name:          s.Name,
 		Namespace:     s.Namespace,

@@ -57,6 +57,7 @@ func (v *view) emitServiceEntries(namespace, host string, entries []*networkingv
 			}
 		}
 		v.entryResolution(se, s, r)
+		v.warnWaypoint(se, r)
 		if s.Waypoint == nil {
 			s.Waypoint = v.waypointOf(se, true)
 		}
@@ -73,6 +74,10 @@ func (v *view) entryResolution(se *networkingv1.ServiceEntry, s *workload.Servic
 		r.warnf("spec.resolution", "NONE is not supported: the hosts have no endpoints; use DNS or STATIC")
 	case networkingapi.ServiceEntry_DYNAMIC_DNS:
 		r.warnf("spec.resolution", "DYNAMIC_DNS is not supported: the hosts have no endpoints")
+	case networkingapi.ServiceEntry_STATIC:
+		if len(se.Spec.Endpoints) == 0 && se.Spec.WorkloadSelector == nil {
+			r.warnf("spec.resolution", "STATIC, with neither endpoints nor a workloadSelector: it has no endpoints for its hosts")
+		}
 	}
 }
 

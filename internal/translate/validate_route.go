@@ -147,7 +147,7 @@ func (r *report) httpMatch(at path, m gatewayv1.HTTPRouteMatch) {
 		r.valueMatch(at.at("queryParams").index(i), string(q.Name), q.Value, value(q.Type))
 	}
 	if m.Method != nil {
-		r.oneOf(at.at("method"), string(*m.Method), "GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH")
+		r.oneOf(at.at("method"), string(*m.Method), httpMethods...)
 	}
 }
 
