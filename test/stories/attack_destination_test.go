@@ -130,14 +130,15 @@ func TestAttackDestination(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // what takes time are pauses and timeouts
-			w := newTown(t, "", func(o *app.Options) { o.ConnectTimeout = 300 * time.Millisecond })
+			w := newTown(t, "", func(o *app.Options) { o.ConnectTimeout = 500 * time.Millisecond })
+			w.Eventually("the bystander's tunnel is there", func() bool { return w.send(call{to: "echo-v2/"}).app.App == "echo-v2" })
 			w.nodes["echo-v1"].Behave(behaviour)
 			start := time.Now()
 			a := w.send(call{to: "echo-v1/"})
 			if a.status != 503 && a.status != 502 {
 				t.Errorf("status %d", a.status)
 			}
-			if took := time.Since(start); took > 6*time.Second {
+			if took := time.Since(start); took > 10*time.Second {
 				t.Errorf("answered after %v", took)
 			}
 			w.check(call{}, w.send(call{to: "echo-v2/"}), want{app: "echo-v2"})
