@@ -158,7 +158,7 @@ func TestIstioCAWithoutACluster(t *testing.T) {
 
 func TestIstioCARenews(t *testing.T) {
 	t.Parallel()
-	of := newOffice(t, func(_ *office, o *certs.IstioOptions) { o.TTL = 3 * time.Second })
+	of := newOffice(t, func(_ *office, o *certs.IstioOptions) { o.TTL = 4 * time.Second })
 	of.certified()
 	for range 2 {
 		before := leaf(of)
@@ -329,7 +329,7 @@ func TestIstioCAEndsInACall(t *testing.T) {
 // the certificate ends.
 func TestIstioCAThatIsAway(t *testing.T) {
 	t.Parallel()
-	of := newOffice(t, func(_ *office, o *certs.IstioOptions) { o.TTL = 6 * time.Second })
+	of := newOffice(t, func(_ *office, o *certs.IstioOptions) { o.TTL = 8 * time.Second })
 	of.certified()
 	of.ca.Stop()
 	before := leaf(of)

@@ -195,7 +195,6 @@ func TestWorkloadAddr(t *testing.T) {
 		"tcp://127.0.0.1:8081":         "tcp://127.0.0.1:8081",
 		"agent.sock":                   "",
 		"tcp://localhost:8081":         "", // the specification wants an address
-		"unix://agent.sock":            "",
 	} {
 		if got, err := certs.WorkloadAddr(text); got != want || (err == nil) != (want != "") {
 			t.Errorf("%s: %q, %v", text, got, err)
