@@ -43,6 +43,10 @@ test-goroutines: export WAYPOINT_TEST_TASK_MODE := goroutines
 test-goroutines: ## the tests of whole proxies again, with exchanges on goroutines instead of coroutines
 	$(GO) test $(TESTFLAGS) ./cmd/waypoint ./internal/app ./internal/tunnel ./test/...
 
+.PHONY: stories-heavy
+stories-heavy: ## stories of load and memory: 10,000 idle connections, 2,100 at once, vanishing clients, slow readers
+	$(GO) test -count=1 -v -run '^TestLoad' ./test/stories -heavy
+
 .PHONY: arch
 arch: ## import arrows, package comments, sizes of files and functions
 	$(GO) test -count=1 ./internal/archtest

@@ -199,6 +199,24 @@ func TestWindowGrows(t *testing.T) {
 	if s.window != 512<<10 {
 		t.Errorf("window is %d, want 512 KiB: the budget has no more", s.window)
 	}
+	// A reader that has become slow gives it back, and still gets everything.
+	d.server.roundTrip = time.Nanosecond
+	got := 0
+	for range 40 {
+		d.turn(func(b *task.Batch) { _, _ = c.Write(b, make([]byte, 512<<10)) })
+		d.move()
+		s.credited -= 2 * slowTime
+		n := min(len(s.Peek()), 100_000)
+		got += n
+		d.turn(func(b *task.Batch) { s.Discard(b, n) })
+		d.move()
+	}
+	if s.window != 256<<10 || len(s.Peek()) > 256<<10 || got != 4_000_000 {
+		t.Errorf("window is %d with %d bytes unread after %d, want 256 KiB of both", s.window, len(s.Peek()), got)
+	}
+	if left := budget.left.Load(); left != 500<<10 {
+		t.Errorf("%d bytes of the budget are left to a stream that has shrunk", left)
+	}
 	d.turn(func(b *task.Batch) { s.Reset(b, Cancel) })
 	if left := budget.left.Load(); left != 500<<10 {
 		t.Errorf("%d bytes of the budget came back", left)

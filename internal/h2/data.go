@@ -134,28 +134,48 @@ func (c *Conn) creditStream(s *Stream, n int) {
 	if s.recvEnd || s.err != nil || s.expect == 0 || s.credit < (s.window+1)/2 {
 		return
 	}
-	c.growWindow(s)
+	c.fitWindow(s)
+	if s.credit == 0 {
+		return
+	}
 	k := c.out.room(headerLen + 4)
 	k.b = appendWindowUpdate(k.b, s.id, uint32(s.credit))
 	s.recvWindow += s.credit
 	s.credit = 0
 }
 
-// growWindow doubles the window of a stream that uses half of it within two round
-// trips: then it is the window that limits it, not its reader.
-func (c *Conn) growWindow(s *Stream) {
+// A reader that takes slowTrips round trips, and slowTime at least, for half a
+// window would do as well with half of it.
+const (
+	slowTrips = 16
+	slowTime  = 50 * time.Millisecond
+)
+
+// fitWindow doubles the window of a stream that uses half of it within two round
+// trips: then it is the window that limits it, not its reader. It halves one that
+// has grown and whose reader is slow, by keeping credit back: all that such a window
+// does is to fill memory.
+func (c *Conn) fitWindow(s *Stream) {
 	now := time.Since(c.start)
-	quick := s.credited > 0 && now-s.credited < 2*c.roundTrip
+	took, first := now-s.credited, s.credited == 0
 	s.credited = now
-	more := min(s.window, c.cfg.MaxStreamWindow-s.window)
-	if !quick || more <= 0 || !c.cfg.Budget.take(int64(more)) {
-		return
+	switch {
+	case first:
+	case took < 2*c.roundTrip:
+		more := min(s.window, c.cfg.MaxStreamWindow-s.window)
+		if more > 0 && c.cfg.Budget.take(int64(more)) {
+			s.window += more
+			s.credit += more
+		}
+	case took > max(slowTrips*c.roundTrip, slowTime):
+		less := min(s.window/2, s.window-c.cfg.StreamWindow, s.credit)
+		s.window -= less
+		s.credit -= less
+		c.cfg.Budget.give(int64(less))
 	}
-	s.window += more
-	s.credit += more
 }
 
-// shrink gives back what growWindow took.
+// shrink gives back what fitWindow took.
 func (c *Conn) shrink(s *Stream) {
 	if more := s.window - c.cfg.StreamWindow; more > 0 {
 		c.cfg.Budget.give(int64(more))

@@ -737,3 +737,27 @@ func TestNoHiddenTimeout(t *testing.T) {
 	})
 	get(t, s.client.HTTP(s.wp.Addr), echo).want(t, 200, "ok")
 }
+
+// TestManyRequestsAtOnce: as many as it takes ten tunnels for, all under way before
+// the first is answered.
+func TestManyRequestsAtOnce(t *testing.T) {
+	t.Parallel()
+	const requests = 1000
+	s, app, _ := echoStage(t)
+	release := held(app)
+	failed := make(chan error, requests)
+	client := s.client.HTTP(s.wp.Addr)
+	for range requests {
+		go func() { failed <- expect200(t.Context(), client, echo+"/slow") }()
+	}
+	s.Eventually("all are under way", func() bool { return len(app.Requests()) == requests })
+	if n := s.metric("waypoint_tunnels_open"); n != 10 {
+		t.Errorf("%v tunnels of 100 streams, expected 10", n)
+	}
+	release()
+	for range requests {
+		if err := <-failed; err != nil {
+			t.Error(err)
+		}
+	}
+}
