@@ -180,9 +180,16 @@ func (s *scope) service(name string) *service {
 	return known
 }
 
-func (s *scope) touchService(known *service) { s.staleServices[known] = s.staleServices[known] }
+func (s *scope) touchService(known *service) { touch(s.staleServices, known) }
 
-func (s *scope) touchWorkload(known *endpoint) { s.staleWorkloads[known] = s.staleWorkloads[known] }
+func (s *scope) touchWorkload(known *endpoint) { touch(s.staleWorkloads, known) }
+
+// touch makes something stale, if it is not already, or even another one.
+func touch[T any](stale map[*T]bool, known *T) {
+	if _, already := stale[known]; !already {
+		stale[known] = false
+	}
+}
 
 // settle decides for all that is stale whether it is needed. Services come first:
 // workloads are needed for their sake.
