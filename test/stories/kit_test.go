@@ -30,9 +30,17 @@ type stage struct {
 // anybody calls them.
 func newStage(t *testing.T, manifests string, change ...func(*app.Options)) *stage {
 	t.Helper()
-	m := meshtest.New(t)
+	s := newStageOn(meshtest.New(t), t, manifests, change...)
+	s.wp.AwaitReady()
+	return s
+}
+
+// newStageOn sets one on a mesh that has parts already, and does not wait until the
+// waypoint is ready.
+func newStageOn(m *meshtest.Mesh, t *testing.T, manifests string, change ...func(*app.Options)) *stage {
+	t.Helper()
 	s := &stage{Mesh: m, t: t, client: m.Client(clientID)}
-	s.wp = m.Waypoint(manifests, func(o *app.Options) {
+	s.wp = m.StartWaypoint(manifests, func(o *app.Options) {
 		for _, c := range change {
 			c(o)
 		}
