@@ -197,8 +197,8 @@ func (r *report) pathModifier(at path, m *gatewayv1.HTTPPathModifier) {
 			r.errorf(at.at(f.name), "must be set if and only if type says so, which is %q", m.Type)
 			continue
 		}
-		if f.value != nil && strings.ContainsFunc(*f.value, func(c rune) bool { return c <= ' ' || c == 0x7f || c == '#' }) {
-			r.errorf(at.at(f.name), "must not contain spaces, control characters or '#', got %q", *f.value)
+		if f.value != nil && strings.ContainsFunc(*f.value, func(c rune) bool { return c <= ' ' || c == 0x7f || c == '#' || c == '?' }) {
+			r.errorf(at.at(f.name), "must not contain spaces, control characters, '#' or '?', got %q", *f.value)
 		}
 	}
 }

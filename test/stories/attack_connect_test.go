@@ -26,7 +26,7 @@ func TestAttackOpenProxy(t *testing.T) {
 	} {
 		c := w.rawTunnel("prod/attacker")
 		got := c.answered(c.open(connectTo(target), false))
-		if !strings.Contains("|"+want+"|", "|"+got+"|") {
+		if !containsWord(want, got) {
 			t.Errorf("CONNECT %.60q: %s, want %s", target, got, want)
 		}
 		c.Close()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"strings"
 	"testing"
 	"time"
 
@@ -192,4 +193,14 @@ func (c *attacker) fate() string {
 			return "GOAWAY " + f.ErrCode.String()
 		}
 	}
+}
+
+// trailers sends a second header block.
+func (c *attacker) trailers(id uint32, fields []meshtest.Field, end bool) {
+	c.must(c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: c.block(fields), EndStream: end, EndHeaders: true}))
+}
+
+// containsWord reports whether got is one of the outcomes "A|B".
+func containsWord(outcomes, got string) bool {
+	return strings.Contains("|"+outcomes+"|", "|"+got+"|")
 }

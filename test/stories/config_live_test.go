@@ -279,7 +279,7 @@ func TestConfigFiveThousandRoutes(t *testing.T) {
 		took = append(took, time.Since(start).Round(time.Millisecond))
 	}
 	t.Logf("from the file's being there to being routed by: %v", took)
-	if best := slices.Min(took); best > 250*time.Millisecond { // the others wait for other tests
+	if best := slices.Min(took); best > time.Second { // tens of milliseconds where nothing else runs
 		t.Errorf("an edit takes %v", best)
 	}
 }

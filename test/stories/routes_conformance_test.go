@@ -96,7 +96,11 @@ func toPod(name string, more ...string) string {
 
 // The rules of the mesh profile of the Gateway API's conformance suite, test by
 // test, with what the suite does not look at asserted too: the target and host
-// at the application, and the Location of redirects.
+// at the application, and the Location of redirects. The others of its tests are
+// TestRedirects, TestHeaderModifiers, TestRewrites, TestHTTPRouteWeights,
+// TestGRPCRouteWeights and TestGRPCRoute. MeshFrontend, MeshFrontendHostname,
+// MeshPorts, MeshConsumerRoute and the redirects with 303, 307 and 308 are run by
+// the suite and counted in no profile.
 func TestConformanceMesh(t *testing.T) {
 	for _, tt := range []struct {
 		name   string

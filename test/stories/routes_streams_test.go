@@ -50,10 +50,10 @@ func TestTCPRoute(t *testing.T) {
 			"{backendRefs: ["+toPort("echo-v1", "9090")+", "+toPort("nowhere", "9090")+"]}")+
 		meshRoute("TCPRoute", "consumer", "consumer", "name: echo, port: 9090", "{backendRefs: ["+toPort("echo-v2", "9090")+"]}"), nil)
 	ask := func(from, to string) func() string { return func() string { return w.firstLine(from, to) } }
-	checkShares(t, shares(300, ask("prod/client", "echo:9090")), map[string]float64{"echo-v1": 0.8, "echo-v2": 0.2})
-	checkShares(t, shares(200, ask("prod/client", "echo-v1:9090")), map[string]float64{"echo-v1": 0.5, "CONNECT 10.0.0.2:9090 was answered 503": 0.5})
-	checkShares(t, shares(20, ask("consumer/client", "echo:9090")), map[string]float64{"echo-v2": 1})
-	checkShares(t, shares(20, ask("prod/client", "echo-v2:9090")), map[string]float64{"echo-v2": 1})
+	checkShares(t, 300, ask("prod/client", "echo:9090"), map[string]float64{"echo-v1": 0.8, "echo-v2": 0.2})
+	checkShares(t, 200, ask("prod/client", "echo-v1:9090"), map[string]float64{"echo-v1": 0.5, "CONNECT 10.0.0.2:9090 was answered 503": 0.5})
+	checkShares(t, 20, ask("consumer/client", "echo:9090"), map[string]float64{"echo-v2": 1})
+	checkShares(t, 20, ask("prod/client", "echo-v2:9090"), map[string]float64{"echo-v2": 1})
 	entry := w.logLine(func(line map[string]any) bool {
 		return line["destination_workload"] == "echo-v1" && line["route_name"] != nil
 	})
@@ -120,5 +120,5 @@ func TestRouteKindsOnOnePort(t *testing.T) {
 // pass as before, or not at all if a TCPRoute says so.
 func TestHTTPRouteOnATCPPort(t *testing.T) {
 	w := newTown(t, meshRoute("HTTPRoute", "http", "prod", "name: echo, port: 9090", leadsTo("/", "echo-v1")), nil)
-	checkShares(t, shares(60, func() string { return w.firstLine("prod/client", "echo:9090") }), map[string]float64{"echo-v1": 0.5, "echo-v2": 0.5})
+	checkShares(t, 60, func() string { return w.firstLine("prod/client", "echo:9090") }, map[string]float64{"echo-v1": 0.5, "echo-v2": 0.5})
 }

@@ -40,17 +40,33 @@ func shares(n int, one func() string) map[string]float64 {
 	return seen
 }
 
-// checkShares wants each share within 0.05, and no results but these.
-func checkShares(t *testing.T, got, want map[string]float64) {
+// checkShares wants each share within 0.05, and no results but these. What is drawn
+// by lot may miss that now and then: as in the conformance suite there are tries,
+// but a result that must not come ends them.
+func checkShares(t *testing.T, n int, one func() string, want map[string]float64) {
 	t.Helper()
-	for result, share := range got {
-		if w, ok := want[result]; !ok || math.Abs(share-w) > 0.05 {
-			t.Errorf("a share of %.3f got %q, want %.2f", share, result, w)
+	for try := 1; ; try++ {
+		got, off := shares(n, one), ""
+		for result, share := range got {
+			w, ok := want[result]
+			if !ok {
+				t.Errorf("a share of %.3f got %q", share, result)
+			}
+			if math.Abs(share-w) > 0.05 {
+				off = result
+			}
 		}
-	}
-	for result, share := range want {
-		if share > 0.05 && got[result] == 0 {
-			t.Errorf("nobody got %q, want a share of %.2f", result, share)
+		for result := range want {
+			if got[result] == 0 {
+				off = result
+			}
+		}
+		if off == "" {
+			return
+		}
+		if try == 4 || t.Failed() {
+			t.Errorf("a share of %.3f got %q, want %.2f", got[off], off, want[off])
+			return
 		}
 	}
 }
@@ -81,10 +97,10 @@ func TestHTTPRouteWeights(t *testing.T) {
 			return a.app.App
 		}
 	}
-	checkShares(t, shares(500, ask("echo/")), map[string]float64{"echo-v1": 0.7, "echo-v2": 0.3})
-	checkShares(t, shares(1000, ask("echo-v1/half")), map[string]float64{"echo-v1": 0.5, "text/plain no backend": 0.5})
-	checkShares(t, shares(500, ask("echo-v1/equal")), map[string]float64{"echo-v1": 0.5, "echo-v2": 0.5})
-	checkShares(t, shares(50, ask("echo-v1/zero")), map[string]float64{"echo-v2": 1})
+	checkShares(t, 500, ask("echo/"), map[string]float64{"echo-v1": 0.7, "echo-v2": 0.3})
+	checkShares(t, 1000, ask("echo-v1/half"), map[string]float64{"echo-v1": 0.5, "text/plain no backend": 0.5})
+	checkShares(t, 500, ask("echo-v1/equal"), map[string]float64{"echo-v1": 0.5, "echo-v2": 0.5})
+	checkShares(t, 50, ask("echo-v1/zero"), map[string]float64{"echo-v2": 1})
 	for _, path := range []string{"all-zero", "missing", "empty", "port", "kind"} {
 		c := call{to: "echo-v1/" + path}
 		a := w.send(c)
@@ -132,9 +148,7 @@ func TestGRPCRouteWeights(t *testing.T) {
 		meshRoute("GRPCRoute", "half", "prod", "name: echo-v1",
 			"{backendRefs: ["+toGRPC("echo-v1")+", "+toGRPC("echo-v3")+"]}"), nil)
 	conn := w.stage.client.GRPC(w.wp.Addr, vipOf("echo:7070"))
-	got := shares(500, func() string { return echoOnce(conn, "/proto.EchoTestService/Echo") })
-	checkShares(t, got, map[string]float64{"echo-v1": 0.7, "echo-v2": 0.3})
+	checkShares(t, 500, func() string { return echoOnce(conn, "/proto.EchoTestService/Echo") }, map[string]float64{"echo-v1": 0.7, "echo-v2": 0.3})
 	half := w.stage.client.GRPC(w.wp.Addr, vipOf("echo-v1:7070"))
-	got = shares(500, func() string { return echoOnce(half, "/proto.EchoTestService/Echo") })
-	checkShares(t, got, map[string]float64{"echo-v1": 0.5, codes.Unavailable.String(): 0.5})
+	checkShares(t, 500, func() string { return echoOnce(half, "/proto.EchoTestService/Echo") }, map[string]float64{"echo-v1": 0.5, codes.Unavailable.String(): 0.5})
 }
