@@ -230,13 +230,14 @@ func TestGRPCDialogue(t *testing.T) {
 // deadline ends the call on both sides.
 func TestGRPCDeadline(t *testing.T) {
 	t.Parallel()
-	s, _, conn := grpcStage(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	s, app, conn := grpcStage(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, "/shop.Cart/Wait", meshtest.Raw())
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.Eventually("the call is there", func() bool { return len(app.Calls()) == 1 })
 	var got []byte
 	if err := stream.RecvMsg(&got); status.Code(err) != codes.DeadlineExceeded {
 		t.Fatalf("error %v, expected DeadlineExceeded", err)
