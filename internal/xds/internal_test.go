@@ -11,9 +11,11 @@ import (
 	"testing"
 	"time"
 
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/waypoint-mesh/waypoint/api"
 	waypointv1 "github.com/waypoint-mesh/waypoint/api/waypoint/v1"
@@ -208,5 +210,75 @@ func TestLastChangeIsSaved(t *testing.T) {
 	left, err := filepath.Glob(filepath.Join(dir, "*"))
 	if err != nil || len(left) != 1 {
 		t.Errorf("left over: %v, %v", left, err)
+	}
+}
+
+// answers is a stream that keeps what is sent.
+type answers struct {
+	discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesClient
+	sent []*discoveryv3.DeltaDiscoveryRequest
+}
+
+func (a *answers) Send(r *discoveryv3.DeltaDiscoveryRequest) error {
+	a.sent = append(a.sent, r)
+	return nil
+}
+
+func response(t *testing.T, push string, messages ...proto.Message) *discoveryv3.DeltaDiscoveryResponse {
+	t.Helper()
+	r := &discoveryv3.DeltaDiscoveryResponse{SystemVersionInfo: push, Nonce: push}
+	for _, m := range messages {
+		resource := api.Of(m)
+		value, err := proto.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.TypeUrl = resource.Type
+		r.Resources = append(r.Resources, &discoveryv3.Resource{Name: resource.Name, Version: push, Resource: &anypb.Any{Value: value}})
+	}
+	return r
+}
+
+// TestPushComesIntoForceAsOne: not before its last response, and on a new stream
+// not before all types were answered. What stands alone counts at once.
+func TestPushComesIntoForceAsOne(t *testing.T) {
+	var store mesh.Store
+	s := New(Options{Gateway: "shop/waypoint"}, &store)
+	stream := &answers{}
+	inStep := 0
+	f := &follower{Source: s, stream: stream, inStep: func() { inStep++ }, waiting: api.Types()}
+	policyOf := func(name string) proto.Message {
+		return &waypointv1.AuthorizationPolicy{Namespace: "shop", Name: name, Rejected: "by its test"}
+	}
+	routes := response(t, "1 3/4")
+	routes.TypeUrl = api.RouteType
+	addresses := response(t, "1 2/4")
+	addresses.TypeUrl = api.AddressType
+	for _, step := range []struct {
+		response *discoveryv3.DeltaDiscoveryResponse
+		version  uint64 // of the snapshot afterwards
+		rejected int
+	}{
+		{response(t, "1 1/4", &waypointv1.Gateway{Namespace: "shop", Name: "waypoint"}), 0, 0},
+		{addresses, 0, 0},
+		{routes, 0, 0},
+		{response(t, "1 4/4", policyOf("a")), 1, 1},
+		{response(t, "2 1/2", policyOf("b")), 1, 1},
+		{response(t, "2 2/2", policyOf("c")), 2, 3},
+		{response(t, "anything", policyOf("d")), 3, 4},
+	} {
+		if err := f.take(step.response); err != nil {
+			t.Fatal(err)
+		}
+		snap := store.Load()
+		if snap.Version != step.version || len(snap.Rejected) != step.rejected {
+			t.Errorf("after %s: version %d, rejected %v", step.response.GetNonce(), snap.Version, snap.Rejected)
+		}
+		if last := stream.sent[len(stream.sent)-1]; last.GetResponseNonce() != step.response.GetNonce() || last.GetErrorDetail() != nil {
+			t.Errorf("after %s: the answer is %v", step.response.GetNonce(), last)
+		}
+	}
+	if inStep != 1 || !s.isWhole() {
+		t.Errorf("in step %d times, whole %v", inStep, s.isWhole())
 	}
 }
