@@ -167,7 +167,13 @@ func (a *asked) askRunning(ctx context.Context) (*explain.Answer, error) {
 		return nil, usagef("--admin: %w", err)
 	}
 	req.Header.Set("Content-Type", "application/json")
-	resp, err := http.DefaultClient.Do(req)
+	return answerTo(req)
+}
+
+// answerTo sends the question to a running waypoint.
+func answerTo(req *http.Request) (*explain.Answer, error) {
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Do(req)
 	if err != nil {
 		return nil, fmt.Errorf("asking the waypoint (not running, or another --admin?): %w", err)
 	}

@@ -195,10 +195,14 @@ func (a *App) knows(namespace, host string) bool {
 // Addr returns where HBONE is listened on.
 func (a *App) Addr() netip.AddrPort { return addrPort(a.listener.Addr()) }
 
-// StatusAddr, MetricsAddr and AdminAddr return where the pages are.
-func (a *App) StatusAddr() netip.AddrPort  { return addrPort(a.pages[0].Addr()) }
+// StatusAddr returns where the health checks are.
+func (a *App) StatusAddr() netip.AddrPort { return addrPort(a.pages[0].Addr()) }
+
+// MetricsAddr returns where the metrics are.
 func (a *App) MetricsAddr() netip.AddrPort { return addrPort(a.pages[1].Addr()) }
-func (a *App) AdminAddr() netip.AddrPort   { return addrPort(a.pages[2].Addr()) }
+
+// AdminAddr returns where the admin pages are.
+func (a *App) AdminAddr() netip.AddrPort { return addrPort(a.pages[2].Addr()) }
 
 func addrPort(addr net.Addr) netip.AddrPort {
 	tcp, ok := addr.(*net.TCPAddr)

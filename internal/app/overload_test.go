@@ -73,7 +73,7 @@ func turnedAway(t *testing.T, addr string) {
 		t.Fatal(err)
 	}
 	n, err := io.ReadFull(conn, make([]byte, 1))
-	if timeout, ok := err.(net.Error); n > 0 || ok && timeout.Timeout() { //nolint:errorlint // of net.Conn itself
+	if timeout, ok := err.(net.Error); n > 0 || ok && timeout.Timeout() {
 		t.Errorf("read %d bytes, %v: expected to be turned away", n, err)
 	}
 }

@@ -178,27 +178,33 @@ func TestOutcomes(t *testing.T) {
 	}{
 		{"redirect", Question{To: "10.0.0.1:8080", Method: "GET", URL: "/old/x"}, Outcome{Status: 301, Why: "a filter redirects the client"}},
 		{
-			"rejected", Question{To: "10.0.0.1:8080", Method: "GET", URL: "/broken"},
+			"rejected",
+			Question{To: "10.0.0.1:8080", Method: "GET", URL: "/broken"},
 			Outcome{Status: 500, Flags: "NR", Details: "route_rejected", Why: "HTTPRoute default/reviews is not valid: the filter is not supported"},
 		},
 		{
-			"no such backend", Question{To: "10.0.0.1:8080", Method: "GET", URL: "/gone"},
+			"no such backend",
+			Question{To: "10.0.0.1:8080", Method: "GET", URL: "/gone"},
 			Outcome{Status: 500, Flags: "NC", Details: "backend_not_found", Why: "no such service and port is known here"},
 		},
 		{
-			"no backend", Question{To: "10.0.0.1:8080", Method: "GET", URL: "/none"},
+			"no backend",
+			Question{To: "10.0.0.1:8080", Method: "GET", URL: "/none"},
 			Outcome{Status: 500, Flags: "NR", Details: "route_without_backend", Why: "HTTPRoute default/reviews has no backend with a weight"},
 		},
 		{
-			"no rule, gRPC", Question{To: "10.0.0.1:8080", Method: "POST", URL: "/s/m", Headers: []Header{{"Content-Type", "application/grpc"}}},
+			"no rule, gRPC",
+			Question{To: "10.0.0.1:8080", Method: "POST", URL: "/s/m", Headers: []Header{{"Content-Type", "application/grpc"}}},
 			Outcome{Status: 404, GRPC: "12", Flags: "NR", Details: "route_not_found", Why: "there are routes, and none of their rules matches"},
 		},
 		{
-			"no endpoint", Question{To: "10.0.0.1:8080", Method: "GET", URL: "/", Headers: []Header{{"x-canary", "1"}}},
+			"no endpoint",
+			Question{To: "10.0.0.1:8080", Method: "GET", URL: "/", Headers: []Header{{"x-canary", "1"}}},
 			Outcome{Status: 503, Flags: "UH", Details: "no_healthy_upstream", Why: "no workload serves the port: look at selector and targetPort, or at the EndpointSlices"},
 		},
 		{
-			"a CORS preflight", Question{
+			"a CORS preflight",
+			Question{
 				To: "10.0.0.1:8080", Method: "OPTIONS", URL: "/cors",
 				Headers: []Header{{"Origin", "https://a"}, {"Access-Control-Request-Method", "PUT"}},
 			},
@@ -206,15 +212,18 @@ func TestOutcomes(t *testing.T) {
 		},
 		{"what is none", Question{To: "10.0.0.1:8080", Method: "OPTIONS", URL: "/cors"}, Outcome{Forwarded: true}},
 		{
-			"GRPCRoutes alone", Question{To: "10.0.0.6:8080", Method: "GET", URL: "/"},
+			"GRPCRoutes alone",
+			Question{To: "10.0.0.6:8080", Method: "GET", URL: "/"},
 			Outcome{Status: 404, Flags: "NR", Details: "route_not_found", Why: "there are GRPCRoutes alone, and the request has not the content type of gRPC"},
 		},
 		{
-			"not ready", Question{To: "10.0.0.7:8080", Method: "GET", URL: "/"},
+			"not ready",
+			Question{To: "10.0.0.7:8080", Method: "GET", URL: "/"},
 			Outcome{Status: 503, Flags: "UH", Details: "no_healthy_upstream", Why: "no workload that serves the port is ready"},
 		},
 		{
-			"no such target port", Question{To: "10.0.0.6:8080", Method: "POST", URL: "/s/m", Headers: []Header{{"Content-Type", "application/grpc"}}},
+			"no such target port",
+			Question{To: "10.0.0.6:8080", Method: "POST", URL: "/s/m", Headers: []Header{{"Content-Type", "application/grpc"}}},
 			Outcome{Status: 503, GRPC: "14", Flags: "UH", Details: "no_healthy_upstream", Why: "no workload serves the port: look at selector and targetPort, or at the EndpointSlices"},
 		},
 		{"bad path", Question{To: "10.0.0.1:8080", Method: "GET", URL: "/%00"}, Outcome{Status: 400, Why: "the path has an escaped NUL"}},

@@ -9,9 +9,9 @@ import (
 )
 
 var (
-	// errMoreHello: the ClientHello is not complete yet.
+	// errMoreHello says that the ClientHello is not complete yet.
 	errMoreHello = errors.New("the ClientHello is incomplete")
-	// ErrNotTLS: the first bytes are no TLS ClientHello.
+	// ErrNotTLS says that the first bytes are no TLS ClientHello.
 	ErrNotTLS = errors.New("the first bytes are no TLS ClientHello")
 )
 

@@ -113,7 +113,6 @@ func (w *Waypoint) Ready() string {
 
 func (w *Waypoint) cleanUp() {
 	w.stop()
-	http.DefaultClient.CloseIdleConnections()
 	select {
 	case <-w.done:
 		if w.err != nil {
@@ -152,7 +151,8 @@ func (w *Waypoint) Admin(path string) string { return w.get(w.App.AdminAddr().St
 
 func (w *Waypoint) get(addr, path string) string {
 	w.mesh.t.Helper()
-	resp, err := http.Get("http://" + addr + path)
+	web := http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // nothing is to outlive the waypoint
+	resp, err := web.Get("http://" + addr + path)
 	w.mesh.must(err)
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)

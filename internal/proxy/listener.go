@@ -48,7 +48,7 @@ func (l *Listener) Serve() error {
 			// Out of descriptors, or a client that is gone already. Both pass.
 			pause = min(max(2*pause, 5*time.Millisecond), time.Second)
 			l.log.Warn("accepting a connection failed (out of file descriptors?)", "error", err, "retry", pause)
-			time.Sleep(pause)
+			time.Sleep(pause) //nolint:forbidigo // nothing tells when there are descriptors again
 			continue
 		}
 		pause = 0

@@ -37,11 +37,13 @@ func (p *pipeEnd) Write(b *Batch, d []byte) (int, error) {
 	p.peer.notify(b)
 	return n, nil
 }
+
 func (p *pipeEnd) CloseWrite(b *Batch) error {
 	p.peer.inErr, p.closed = io.EOF, true
 	p.peer.notify(b)
 	return nil
 }
+
 func (p *pipeEnd) Abort(b *Batch, err error) {
 	p.inErr, p.peer.inErr = err, err
 	p.peer.notify(b)
@@ -60,7 +62,7 @@ func TestRelayHalfCloseAndBackPressure(t *testing.T) {
 	client, down := newPipe(7) // odd sizes cut every write somewhere else
 	up, server := newPipe(5)
 	r := &Relay{Down: down, Up: up}
-	var result error = errors.New("not ended")
+	result := errors.New("not ended")
 	up2down, down2up := bytes.Repeat([]byte("reply-"), 100), bytes.Repeat([]byte("ask"), 100)
 
 	s.Turn(func(b *Batch) {

@@ -57,9 +57,9 @@ type ConfigStats struct {
 	Version     uint64    // now
 	LastSuccess time.Time // zero: none yet
 	Updates     uint64
-	Rejected    int       // objects, now
-	Services    int       // now
-	Endpoints   int       // now
+	Rejected    int // objects, now
+	Services    int // now
+	Endpoints   int // now
 }
 
 // CertificateStats is of our workload certificate and what we trust.

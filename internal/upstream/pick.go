@@ -8,7 +8,7 @@ import (
 	"github.com/waypoint-mesh/waypoint/internal/mesh"
 )
 
-// ErrNoEndpoint: the service has no ready endpoint for the port.
+// ErrNoEndpoint says that the service has no ready endpoint for the port.
 var ErrNoEndpoint = errors.New("no ready endpoint")
 
 // Pick chooses an endpoint of p for a waypoint that runs at from. Endpoints in

@@ -35,9 +35,9 @@ var kinds = grpc.ServiceDesc{
 	},
 }
 
-// unary sends the message back, with trailers; it fails for the message "fail",
+// unary is what grpc calls a method by. It sends the message back, with trailers; it fails for the message "fail",
 // and for "wait" it waits.
-func unary(_ any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+func unary(_ any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) { //nolint:revive // grpc chose the order
 	in := new(message)
 	if err := decode(in); err != nil {
 		return nil, err
