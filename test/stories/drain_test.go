@@ -298,6 +298,48 @@ func TestRollingUpdate(t *testing.T) {
 	load.stop()
 }
 
+// TestDestinationRolls: pods are replaced one after the other, as a Deployment does
+// it: the new one is ready, the old one leaves, and its node proxy says goodbye and
+// cuts what is left. No request fails.
+func TestDestinationRolls(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, rolled(21))
+	hosts := []byte{21, 22, 23, 24}
+	nodes := map[byte]*meshtest.NodeProxy{}
+	grpcNodes := s.node("grpc", 31)
+	s.GRPC("grpc", s.Addr(31, 9000))
+	for _, host := range hosts {
+		s.HTTP("echo", s.Addr(host, 8080)).Handle(ok)
+		nodes[host] = s.node("echo", host)
+	}
+	load := s.startLoad(func() string { return s.wp.Addr })
+	for i, host := range hosts[:3] {
+		next := hosts[i+1]
+		load.another(200)
+		s.wp.Write("mesh.yaml", rolled(host, next))
+		s.Eventually("the new pod has requests", func() bool { return nodes[next].Accepted() > 0 })
+		s.wp.Write("mesh.yaml", rolled(next))
+		nodes[host].Drain()
+		grpcNodes.Drain() // it restarts alone, without a change of endpoints
+		s.Eventually("nothing goes through the old pod's node proxy", func() bool { return len(nodes[host].Tunnels()) == 0 })
+		nodes[host].Stop()
+		load.another(200)
+	}
+	load.stop()
+}
+
+// rolled has the application echo at the given pods, and grpc.
+func rolled(hosts ...byte) string {
+	manifests := []string{
+		pod("grpc", 31),
+		service("echo", "10.0.0.1", port(8080, "http")), service("grpc", "10.0.0.2", port(9000, "grpc")),
+	}
+	for _, host := range hosts {
+		manifests = append(manifests, pod("echo", host))
+	}
+	return world(manifests...)
+}
+
 // traffic is what keeps coming while something happens.
 type traffic struct {
 	s       *stage

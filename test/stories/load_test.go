@@ -190,6 +190,70 @@ func TestLoadManyConnectionsAtOnce(t *testing.T) {
 	p.settles(measured{goroutines: before.goroutines + 4*tunnels, fds: before.fds + 2*tunnels})
 }
 
+// TestLoadOneAfterTheOther: 20,000 requests, each on a connection of its own. None
+// fails, and none is in the metrics as if it had.
+func TestLoadOneAfterTheOther(t *testing.T) {
+	const requests = 20_000
+	p := runMany(t, respondOK)
+	for range requests {
+		if err := open1(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, well := 0.0, 0.0
+	for line := range strings.Lines(p.page(15020, "/metrics")) {
+		if strings.HasPrefix(line, "istio_requests_total{") {
+			var n float64
+			if _, err := fmt.Sscan(line[strings.LastIndexByte(line, ' '):], &n); err != nil {
+				t.Fatal(err)
+			}
+			all += n
+			if containsAll(line, []string{`response_code="200"`, `response_flags="-"`}) {
+				well += n
+			}
+		}
+	}
+	if all != requests || well != requests {
+		t.Errorf("the metrics have %v requests, %v of them without a fault, expected %d", all, well, requests)
+	}
+}
+
+// TestLoadMemoryAfterBurst: 300 tunnels with a request under way on each, and what is
+// left of them.
+func TestLoadMemoryAfterBurst(t *testing.T) {
+	const tunnels = 300
+	p := runMany(t, respondOK)
+	burst := func() error {
+		return crowd(tunnels, func(int) error {
+			tunnel, err := p.client.Tunnel(t.Context(), p.addr)
+			if err != nil {
+				return err
+			}
+			defer tunnel.Close()
+			stream, err := tunnel.Connect(t.Context(), "10.0.0.1:8080")
+			if err != nil {
+				return err
+			}
+			return request(stream, bufio.NewReaderSize(stream, 512), "/")
+		})
+	}
+	if err := burst(); err != nil { // all code and pools are there
+		t.Fatal(err)
+	}
+	before := p.measure()
+	for range 5 {
+		if err := burst(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.settles(before)
+	now := p.measure()
+	t.Logf("heap %.1f MiB before, %.1f after; resident %.1f and %.1f", before.heap/(1<<20), now.heap/(1<<20), before.rss/(1<<20), now.rss/(1<<20))
+	if now.heap > 1.2*before.heap {
+		t.Errorf("the heap was %.1f MiB and is %.1f", before.heap/(1<<20), now.heap/(1<<20))
+	}
+}
+
 // TestLoadVanishingClients: nodes that go without a word, before, during and after
 // requests, leave nothing behind.
 func TestLoadVanishingClients(t *testing.T) {

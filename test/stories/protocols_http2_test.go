@@ -302,6 +302,54 @@ func TestExtendedConnect(t *testing.T) {
 	logLine{"method": "GET", "path": "/ws", "protocol": "HTTP/2", "response_flags": nil}.in(t, line)
 }
 
+// TestExtendedConnectToHTTP2: the same to an application that takes extended CONNECT
+// itself, from clients of both versions.
+func TestExtendedConnectToHTTP2(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, world(pod("echo", 21), service("echo", "10.0.0.1", port(8080, "kubernetes.io/h2c"))))
+	s.node("echo", 21)
+	asked := make(chan *http2.MetaHeadersFrame, 2)
+	h2App(s, s.Addr(21, 8080), func(_ int, f *http2.Framer, head *http2.MetaHeadersFrame) {
+		if head != nil {
+			asked <- head
+			answer200(f, head.StreamID, false)
+			f.WriteData(head.StreamID, false, []byte("hello")) //nolint:errcheck // the client tells
+		}
+	}, http2.Setting{ID: http2.SettingEnableConnectProtocol, Val: 1})
+	wantAsked := func() {
+		t.Helper()
+		head := <-asked
+		if m, p := head.PseudoValue("method"), head.PseudoValue("protocol"); m != "CONNECT" || p != "websocket" || head.PseudoValue("path") != "/ws" {
+			t.Errorf("the application was asked %s %s for %s", m, p, head.PseudoValue("path"))
+		}
+	}
+
+	h2 := h2Client(t, s.open("10.0.0.1:8080"))
+	h2.request(1, false, ":method", "CONNECT", ":protocol", "websocket", ":scheme", "http", ":path", "/ws", ":authority", "echo",
+		"sec-websocket-version", "13")
+	if got := h2.head(1).PseudoValue("status"); got != "200" {
+		t.Fatalf("status %s", got)
+	}
+	if got := h2.body(1, 5); string(got) != "hello" {
+		t.Errorf("heard %q", got)
+	}
+	wantAsked()
+
+	h1 := s.open("10.0.0.1:8080")
+	h1.say("GET /ws HTTP/1.1\r\nHost: echo\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" +
+		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
+	resp, err := http.ReadResponse(h1.in, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if accept := resp.Header.Get("Sec-WebSocket-Accept"); resp.StatusCode != 101 || accept != "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=" {
+		t.Errorf("status %d, Sec-WebSocket-Accept %q, expected 101 and what RFC 6455 has for this key", resp.StatusCode, accept)
+	}
+	h1.hear("hello")
+	wantAsked()
+}
+
 // rawH2 is an HTTP/2 client spoken frame by frame.
 type rawH2 struct {
 	t      *testing.T

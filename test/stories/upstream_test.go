@@ -248,7 +248,7 @@ func TestQuietlyClosedConnection(t *testing.T) {
 
 // h2App is an HTTP/2 application spoken frame by frame: serve is called with the
 // head of each request, on the connection of that number.
-func h2App(s *stage, addr string, serve func(conn int, f *http2.Framer, head *http2.MetaHeadersFrame)) {
+func h2App(s *stage, addr string, serve func(conn int, f *http2.Framer, head *http2.MetaHeadersFrame), settings ...http2.Setting) {
 	var conns atomic.Int32
 	s.TCP("h2", addr, func(conn *net.TCPConn) {
 		number := int(conns.Add(1))
@@ -257,7 +257,7 @@ func h2App(s *stage, addr string, serve func(conn int, f *http2.Framer, head *ht
 		}
 		f := http2.NewFramer(conn, conn)
 		f.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
-		f.WriteSettings() //nolint:errcheck // reading tells
+		f.WriteSettings(settings...) //nolint:errcheck // reading tells
 		for {
 			frame, err := f.ReadFrame()
 			if err != nil {
@@ -281,10 +281,10 @@ func h2App(s *stage, addr string, serve func(conn int, f *http2.Framer, head *ht
 	})
 }
 
-func answer200(f *http2.Framer, id uint32) {
+func answer200(f *http2.Framer, id uint32, end bool) {
 	var block bytes.Buffer
-	hpack.NewEncoder(&block).WriteField(hpack.HeaderField{Name: ":status", Value: "200"})                                  //nolint:errcheck // a buffer
-	f.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: block.Bytes(), EndHeaders: true, EndStream: true}) //nolint:errcheck // reading tells
+	hpack.NewEncoder(&block).WriteField(hpack.HeaderField{Name: ":status", Value: "200"})                                 //nolint:errcheck // a buffer
+	f.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: block.Bytes(), EndHeaders: true, EndStream: end}) //nolint:errcheck // reading tells
 }
 
 // TestUnprocessedIsSentAgain: HTTP/2 says which requests an application has not
@@ -308,11 +308,11 @@ func TestUnprocessedIsSentAgain(t *testing.T) {
 					case head != nil && !refused.Swap(true):
 						refuse(f, head.StreamID)
 					case head != nil && head.StreamEnded():
-						answer200(f, head.StreamID)
+						answer200(f, head.StreamID, true)
 					case head != nil:
 						pending = head.StreamID
 					case pending != 0:
-						answer200(f, pending)
+						answer200(f, pending, true)
 					}
 				})
 				r := do(t, s.client.HTTP(s.wp.Addr), "POST", echo, bytes.NewReader(make([]byte, size)))
