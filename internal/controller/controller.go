@@ -14,6 +14,7 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -26,6 +27,8 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	"github.com/waypoint-mesh/waypoint/internal/controller/ca"
+	"github.com/waypoint-mesh/waypoint/internal/controller/feed"
 	"github.com/waypoint-mesh/waypoint/internal/controller/gateway"
 )
 
@@ -63,11 +66,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return fmt.Errorf("the API server at %s: %w", api.Host, err)
 	}
-	err = gateway.Setup(m, gateway.Options{
-		Settings: o.Waypoints,
-		Roots:    func() string { return "" },
-	})
-	if err != nil {
+	if err := assemble(ctx, o, m); err != nil {
 		return err
 	}
 	return m.Start(ctx)
@@ -102,7 +101,7 @@ func newManager(o Options, api *rest.Config, logger logr.Logger) (manager.Manage
 	return ctrl.NewManager(api, manager.Options{
 		Scheme:                 scheme,
 		Logger:                 logger,
-		Cache:                  cacheOptions(),
+		Cache:                  cacheOptions(o.Namespace),
 		HealthProbeBindAddress: o.Health,
 		Metrics:                metricsserver.Options{BindAddress: o.Metrics},
 
@@ -130,11 +129,15 @@ func newScheme() (*runtime.Scheme, error) {
 
 // cacheOptions keep out of memory what nobody looks at: of the kinds that we make,
 // the objects that we did not; of every object, who wrote which field.
-func cacheOptions() cache.Options {
+func cacheOptions(namespace string) cache.Options {
 	ours := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{gateway.LabelManagedBy: gateway.ManagedBy})}
 	return cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
+			&corev1.Secret{}: {Namespaces: map[string]cache.Config{
+				namespace: {FieldSelector: fields.OneTermEqualSelector("metadata.name", ca.SecretName)},
+			}},
+			&corev1.Pod{}:                            {Transform: feed.Trim},
 			&appsv1.Deployment{}:                     ours,
 			&corev1.ServiceAccount{}:                 ours,
 			&autoscalingv2.HorizontalPodAutoscaler{}: ours,

@@ -3,10 +3,13 @@ package feed
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"sync"
 
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	"github.com/waypoint-mesh/waypoint/api"
+	waypointv1 "github.com/waypoint-mesh/waypoint/api/waypoint/v1"
 	"github.com/waypoint-mesh/waypoint/internal/controller/discovery"
 	"github.com/waypoint-mesh/waypoint/internal/translate"
 )
@@ -40,6 +43,7 @@ type Feed struct {
 	mu          sync.Mutex // guards all below; written by the goroutine of Run
 	objects     map[translate.Key]translate.Object
 	translators map[discovery.Gateway]*translate.Translator
+	policies    map[translate.Key]map[discovery.Gateway]bool // that enforce it
 }
 
 // New makes a feed without objects.
@@ -48,6 +52,7 @@ func New(o Options) *Feed {
 		o: o, inbox: newInbox(), synced: make(chan struct{}),
 		objects:     make(map[translate.Key]translate.Object),
 		translators: make(map[discovery.Gateway]*translate.Translator),
+		policies:    make(map[translate.Key]map[discovery.Gateway]bool),
 	}
 }
 
@@ -87,6 +92,7 @@ func (f *Feed) turn(batch map[translate.Key]translate.Object) {
 		if _, err := f.o.Sink.Update(g, c); err != nil {
 			f.o.Log.Error("a resource cannot be sent, so its last version stays", slog.Any("error", err))
 		}
+		f.enforced(g, c, touched)
 		for _, key := range c.Statuses {
 			touched[key] = true
 		}
@@ -98,6 +104,33 @@ func (f *Feed) turn(batch map[translate.Key]translate.Object) {
 	for key := range touched {
 		f.o.Sink.Touched(key)
 	}
+}
+
+// enforced notes which policies a Gateway's waypoints have.
+func (f *Feed) enforced(g discovery.Gateway, c translate.Changes, touched map[translate.Key]bool) {
+	for _, r := range c.Upserted {
+		if p, ok := r.Message.(*waypointv1.AuthorizationPolicy); ok {
+			key := policyKey(p.GetNamespace(), p.GetName())
+			if f.policies[key] == nil {
+				f.policies[key] = make(map[discovery.Gateway]bool)
+			}
+			f.policies[key][g] = true
+			touched[key] = true
+		}
+	}
+	for _, key := range c.Removed {
+		if namespace, name, ok := strings.Cut(key.Name, "/"); ok && key.Type == api.AuthorizationPolicyType {
+			key := policyKey(namespace, name)
+			if delete(f.policies[key], g); len(f.policies[key]) == 0 {
+				delete(f.policies, key)
+			}
+			touched[key] = true
+		}
+	}
+}
+
+func policyKey(namespace, name string) translate.Key {
+	return translate.Key{Kind: "AuthorizationPolicy", Namespace: namespace, Name: name}
 }
 
 // set takes over the objects of a batch.
@@ -135,6 +168,9 @@ func (f *Feed) choose() {
 	for g := range f.translators {
 		if !ours[g] {
 			delete(f.translators, g)
+			for _, by := range f.policies {
+				delete(by, g)
+			}
 			f.o.Sink.Forget(g)
 		}
 	}

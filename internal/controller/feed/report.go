@@ -20,6 +20,8 @@ type Report struct {
 	Parents []translate.ParentStatus
 	// By says what is wrong with the object, faults included, as each Gateway finds.
 	By map[discovery.Gateway][]translate.Problem
+	// Emitted: some Gateway of ours enforces it, being a policy.
+	Emitted bool
 }
 
 // Report looks up what there is to say of an object; false if it is gone.
@@ -30,7 +32,7 @@ func (f *Feed) Report(key translate.Key) (Report, bool) {
 	if obj == nil {
 		return Report{}, false
 	}
-	r := Report{Object: obj, Faults: Faults(obj), By: make(map[discovery.Gateway][]translate.Problem)}
+	r := Report{Object: obj, Faults: Faults(obj), By: make(map[discovery.Gateway][]translate.Problem), Emitted: len(f.policies[key]) > 0}
 	for g, t := range f.translators {
 		r.Parents = append(r.Parents, t.RouteStatus(key)...)
 		r.By[g] = t.Problems(key)

@@ -82,6 +82,8 @@ func (r *Reconciler) bringAbout(ctx context.Context, g *gatewayv1.Gateway, class
 	return o, err
 }
 
+var errNoRoots = errors.New("the controller has no CA yet, by which waypoints could know it")
+
 func isParameterError(err error) bool {
 	_, ok := errors.AsType[*ParameterError](err)
 	return ok
@@ -94,7 +96,9 @@ func isForeign(err error) bool {
 
 func (r *Reconciler) deploy(ctx context.Context, g *gatewayv1.Gateway, class *gatewayv1.GatewayClass) error {
 	in := Input{Gateway: g, Settings: r.settings}
-	in.Settings.Roots = r.roots()
+	if in.Settings.Roots = r.roots(); in.Settings.Roots == "" {
+		return errNoRoots // waypoints that start without would try for a minute in vain
+	}
 	var err error
 	if in.Class, err = r.classOverlays(ctx, class); err != nil {
 		return err

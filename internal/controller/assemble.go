@@ -1,0 +1,155 @@
+package controller
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"github.com/waypoint-mesh/waypoint/internal/controller/ca"
+	"github.com/waypoint-mesh/waypoint/internal/controller/discovery"
+	"github.com/waypoint-mesh/waypoint/internal/controller/feed"
+	"github.com/waypoint-mesh/waypoint/internal/controller/gateway"
+	"github.com/waypoint-mesh/waypoint/internal/controller/status"
+	"github.com/waypoint-mesh/waypoint/internal/controller/tokens"
+	"github.com/waypoint-mesh/waypoint/internal/translate"
+)
+
+// assemble adds everything that runs to a manager.
+func assemble(ctx context.Context, o Options, m manager.Manager) error {
+	issuer, err := authority(ctx, o, m)
+	if err != nil {
+		return err
+	}
+	follow, server, err := configuration(o, m)
+	if err != nil {
+		return err
+	}
+	again := make(chan event.GenericEvent)
+	err = errors.Join(
+		m.Add(serve(o, issuer, follow.Feed, server)),
+		m.Add(onRoots(issuer, again)),
+		gateway.Setup(m, gateway.Options{Settings: o.Waypoints, Roots: issuer.Roots, Again: again}),
+		m.AddHealthzCheck("alive", healthz.Ping),
+		m.AddReadyzCheck("configuration", closed(follow.Feed.Synced(), "the API server's objects have not been read yet")),
+		m.AddReadyzCheck("certificate", closed(issuer.Ready(), "there is no CA yet: the leader makes it")),
+	)
+	return err
+}
+
+// authority: the leader keeps the CA, every replica issues from it.
+func authority(ctx context.Context, o Options, m manager.Manager) (*ca.Issuer, error) {
+	host, _, err := net.SplitHostPort(o.Waypoints.Controller)
+	if err != nil {
+		return nil, err
+	}
+	issuer := ca.NewIssuer(o.Log, host)
+	if err := issuer.Follow(ctx, m.GetCache()); err != nil {
+		return nil, err
+	}
+	return issuer, m.Add(&ca.Keeper{
+		Client: m.GetClient(), Live: m.GetAPIReader(), Namespace: o.Namespace, Log: o.Log, Gone: issuer.Gone(),
+	})
+}
+
+// configuration: every replica follows the API server and serves; the leader writes
+// statuses.
+func configuration(o Options, m manager.Manager) (*feed.Follower, *discovery.Server, error) {
+	var f *feed.Feed // the writer and the reviewer look into it once it runs
+	writer := status.NewWriter(status.Options{
+		Client: m.GetClient(), ControllerName: gateway.ControllerName, FieldManager: gateway.FieldManager, Log: o.Log,
+		Report: func(key translate.Key) (feed.Report, bool) { return f.Report(key) },
+	})
+	reviewer := &tokens.Reviewer{
+		Audience: gateway.TokenAudience,
+		Create: func(ctx context.Context, review *authenticationv1.TokenReview) error {
+			return m.GetClient().Create(ctx, review)
+		},
+		Exists: func(g discovery.Gateway) bool { return f.Gateway(g) },
+	}
+	server := discovery.New(discovery.Options{Authenticate: reviewer.Authenticate, Observer: observer{o.Log}})
+	f = feed.New(feed.Options{
+		ControllerName: gateway.ControllerName, Log: o.Log, Sink: sink{server, writer},
+		Translate: translate.Options{
+			TrustDomain: o.Waypoints.TrustDomain, TrustDomainAliases: o.TrustDomainAliases,
+			ClusterDomain: o.Waypoints.ClusterDomain, ClusterID: o.ClusterID, RootNamespace: o.RootNamespace,
+		},
+	})
+	follow := &feed.Follower{Feed: f, Cache: m.GetCache(), Scheme: m.GetScheme(), Mapper: m.GetRESTMapper(), Log: o.Log}
+	return follow, server, errors.Join(m.Add(writer), m.Add(follow))
+}
+
+// sink hands on what the feed finds.
+type sink struct {
+	*discovery.Server
+	*status.Writer
+}
+
+// everywhere runs on every replica.
+type everywhere func(context.Context) error
+
+func (e everywhere) Start(ctx context.Context) error { return e(ctx) }
+
+// NeedLeaderElection has it run on every replica.
+func (everywhere) NeedLeaderElection() bool { return false }
+
+// serve serves waypoints, once there is something to serve and to serve it with.
+func serve(o Options, issuer *ca.Issuer, f *feed.Feed, server *discovery.Server) everywhere {
+	return func(ctx context.Context) error {
+		for _, ready := range []<-chan struct{}{issuer.Ready(), f.Synced()} {
+			select {
+			case <-ready:
+			case <-ctx.Done():
+				return nil
+			}
+		}
+		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", o.Discovery)
+		if err != nil {
+			return err
+		}
+		running := discovery.NewGRPC(&tls.Config{MinVersion: tls.VersionTLS13, GetCertificate: issuer.Certificate})
+		server.Register(running)
+		stop := context.AfterFunc(ctx, running.Stop) // waypoints go to another replica
+		defer stop()
+		o.Log.Info("serving waypoints", slog.String("address", listener.Addr().String()))
+		return running.Serve(listener)
+	}
+}
+
+// onRoots has all Gateways looked at again when the roots are others.
+func onRoots(issuer *ca.Issuer, again chan<- event.GenericEvent) manager.Runnable {
+	return manager.RunnableFunc(func(ctx context.Context) error {
+		for {
+			select {
+			case <-issuer.Changed():
+			case <-ctx.Done():
+				return nil
+			}
+			select {
+			case again <- event.GenericEvent{Object: &gatewayv1.Gateway{}}:
+			case <-ctx.Done():
+				return nil
+			}
+		}
+	})
+}
+
+// closed is a check that fails until a channel is closed.
+func closed(c <-chan struct{}, otherwise string) healthz.Checker {
+	return func(*http.Request) error {
+		select {
+		case <-c:
+			return nil
+		default:
+			return errors.New(otherwise)
+		}
+	}
+}
