@@ -78,6 +78,8 @@ var modules = []module{
 	{"github.com/prometheus", []string{"telemetry"}, "metrics are an observer of flows; no other package counts into a registry"},
 	{"go.opentelemetry.io", []string{"telemetry"}, "as prometheus"},
 
+	{"go.yaml.in/yaml/v3", []string{"files"}, "the line that a field of a manifest stands in; sigs.k8s.io/yaml knows no lines"},
+
 	{"github.com/fsnotify/fsnotify", []string{"certs", "files"}, "an edit is live in milliseconds, and nothing polls; the standard library cannot watch"},
 
 	{"github.com/spf13", []string{"cmd"}, "packages take options, commands make them out of flags"},

@@ -100,6 +100,12 @@ func (c *claims) decide(key translate.Key) (winner claim, ok bool) {
 	return list[0], true
 }
 
+// counts reports whether an object is taken from this document.
+func (c *claims) counts(o *object) bool {
+	winner, ok := c.decide(o.key)
+	return ok && winner.object == o
+}
+
 // duplicates lists the documents that do not count because another one has the
 // same object.
 func (c *claims) duplicates() (problems []Problem) {

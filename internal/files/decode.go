@@ -105,10 +105,24 @@ func (d *document) add(text string) []*object {
 // fail notes that a text could not be parsed, and rejects the object that it
 // would have been, if that can be told.
 func (d *document) fail(text string, cause error) {
+	cause = onOneLine(text, cause)
 	d.broken = cause
 	if r := salvage(text, cause); r != nil {
 		d.objects = append(d.objects, &object{key: r.Key, rejected: r, doc: d})
 	}
+}
+
+// onOneLine is what a parser says, without its line breaks, and what it cannot know.
+func onOneLine(text string, cause error) error {
+	said := strings.ReplaceAll(cause.Error(), "unmarshal errors:\n  ", "")
+	said = strings.ReplaceAll(said, "\n  ", "; ")
+	if strings.Contains(text, "{{") && strings.Contains(text, "}}") {
+		said += " (a template? It has to be rendered first)"
+	}
+	if said == cause.Error() {
+		return cause
+	}
+	return errors.New(said)
 }
 
 // faultLine is what could not be parsed, and the line of the file that it is in.

@@ -118,7 +118,7 @@ func (i *inventory) changes(visit func(translate.Key, *object)) {
 func (i *inventory) problems() []Problem {
 	problems := slices.Concat(i.outside, i.claims.duplicates(), i.ignored())
 	for _, m := range i.manifests {
-		problems = append(problems, m.problems()...)
+		problems = append(problems, m.problems(i.claims)...)
 	}
 	return problems
 }
@@ -151,7 +151,11 @@ func (i *inventory) place(p translate.Problem) Problem {
 		Warning: p.Severity == translate.Warning,
 	}
 	if winner, ok := i.claims.decide(p.Object); ok {
-		placed.File, placed.Line = winner.file.name, winner.object.doc.line
+		doc := winner.object.doc
+		placed.File, placed.Line = winner.file.name, doc.line
+		if doc.broken != nil && p.Fault == doc.broken.Error() {
+			placed.Line, placed.Fault = doc.faultLine()
+		}
 	}
 	return placed
 }

@@ -3,12 +3,13 @@ package files
 import (
 	"cmp"
 	"fmt"
+	"slices"
 )
 
 // Problem is something that is wrong with a file or an object in it.
 type Problem struct {
 	File    string `json:"file,omitempty"`   // with the path that was given; empty: it is not about a file
-	Line    int    `json:"line,omitempty"`   // of the document, counted from 1; 0: the whole file
+	Line    int    `json:"line,omitempty"`   // of the document, or of the field, counted from 1; 0: the whole file
 	Object  string `json:"object,omitempty"` // "HTTPRoute default/reviews"; empty: it is not about one object
 	Field   string `json:"field,omitempty"`  // "spec.rules[0].matches[1].path.value"; empty: the object as a whole
 	Fault   string `json:"fault"`
@@ -78,13 +79,14 @@ func compareBool(a, b bool) int {
 	return 1
 }
 
-// problems are those of the file itself and of documents that cannot be parsed.
-func (m *manifest) problems() (list []Problem) {
+// problems are those of the file itself and of documents that cannot be parsed,
+// but for those that are told with the object that was to be in the document.
+func (m *manifest) problems(c *claims) (list []Problem) {
 	if m.fault != nil {
 		list = append(list, Problem{File: m.name, Fault: m.fault.Error(), Cure: m.kept()})
 	}
 	for _, d := range m.odd {
-		if d.broken != nil {
+		if d.broken != nil && (m.kept() != "" || !slices.ContainsFunc(d.objects, c.counts)) {
 			line, fault := d.faultLine()
 			list = append(list, Problem{File: m.name, Line: line, Fault: fault, Cure: m.kept()})
 		}

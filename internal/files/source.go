@@ -36,6 +36,7 @@ type Source struct {
 	// Owned by Load, then by Run.
 	inventory  *inventory
 	applied    map[translate.Key]*object // what the translator was told
+	gateway    translate.Key             // who we are; none: not clear, which validation allows
 	translator *translate.Translator
 	store      *mesh.Store
 	builder    *mesh.Builder
@@ -106,6 +107,7 @@ func (s *Source) Load() error {
 
 // start makes the translator for the gateway that was chosen.
 func (s *Source) start(gateway translate.Key) {
+	s.gateway = gateway
 	o := s.options.Translate
 	o.GatewayNamespace, o.GatewayName = gateway.Namespace, gateway.Name
 	o.UnlabelledMeansAll = true
@@ -148,7 +150,18 @@ func (s *Source) apply() bool {
 	s.compile()
 	s.report()
 	before := s.store.Load()
-	return s.builder.Publish() != before
+	now := s.builder.Publish()
+	for _, c := range now.Conflicts {
+		if !slices.Contains(before.Conflicts, c) {
+			s.log.Warn("configuration", slog.String("problem", conflict(c).String()))
+		}
+	}
+	return now != before
+}
+
+// conflict is what several services or workloads claim, as a problem.
+func conflict(c mesh.Problem) Problem {
+	return Problem{Fault: c.Object + " is " + c.Reason, Warning: true}
 }
 
 // compile hands the builder what is different in translation.
@@ -181,6 +194,11 @@ func (s *Source) report() {
 	for _, p := range s.translator.AllProblems() {
 		problems = append(problems, s.inventory.place(p))
 	}
+	if s.gateway != (translate.Key{}) && s.applied[s.gateway] == nil {
+		problems = append(problems, Problem{
+			Object: s.gateway.String(), Fault: "the Gateway that this waypoint is was removed", Cure: "until it is back nothing is served",
+		})
+	}
 	slices.SortFunc(problems, compareProblems)
 	problems = slices.Compact(problems)
 
@@ -204,18 +222,25 @@ func (s *Source) report() {
 	s.stats.Objects = len(s.applied)
 }
 
+// logNew logs what was not there the last time, and what is no more.
 func (s *Source) logNew(problems []Problem) {
 	known := make(map[Problem]bool, len(s.problems))
 	for _, p := range s.problems {
 		known[p.unplaced()] = true
 	}
+	l := locator{inventory: s.inventory}
 	for _, p := range problems {
 		level := slog.LevelError
 		if p.Warning {
 			level = slog.LevelWarn
 		}
-		if !known[p.unplaced()] {
-			s.log.LogAttrs(context.Background(), level, "configuration", slog.String("problem", p.String()))
+		if known[p.unplaced()] {
+			delete(known, p.unplaced())
+		} else {
+			s.log.LogAttrs(context.Background(), level, "configuration", slog.String("problem", l.locate(p).String()))
 		}
+	}
+	for p := range known {
+		s.log.Info("configuration", slog.String("no longer a problem", p.String()))
 	}
 }

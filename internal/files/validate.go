@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/waypoint-mesh/waypoint/internal/mesh"
@@ -42,11 +43,16 @@ func Validate(o Options) (*Report, error) {
 		r.Gateway = name(gateway)
 	}
 	r.Rejected = len(s.refused)
-	for _, p := range r.Problems {
-		if !p.Warning {
+	for _, c := range s.store.Load().Conflicts {
+		r.Problems = append(r.Problems, conflict(c))
+	}
+	l := locator{inventory: s.inventory}
+	for i, p := range r.Problems {
+		if r.Problems[i] = l.locate(p); !p.Warning {
 			r.Errors++
 		}
 	}
+	slices.SortFunc(r.Problems, compareProblems)
 	if r.Problems == nil {
 		r.Problems = []Problem{}
 	}
