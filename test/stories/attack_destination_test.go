@@ -3,7 +3,6 @@ package stories
 import (
 	"bytes"
 	"context"
-
 	"io"
 	"net"
 	"strings"
@@ -48,7 +47,7 @@ func frames(write func(f *http2.Framer, id uint32) error) meshtest.Behaviour {
 			return write(f, s.ID())
 		})
 		if err == nil {
-			io.Copy(io.Discard, s) //nolint:errcheck // until the waypoint has had enough
+			io.Copy(io.Discard, s) // until the waypoint has had enough
 		}
 	}
 }
@@ -160,7 +159,7 @@ func TestAttackHTTP2Application(t *testing.T) {
 		var block bytes.Buffer
 		encoder := hpack.NewEncoder(&block)
 		for _, f := range fields {
-			encoder.WriteField(hpack.HeaderField{Name: f.Name, Value: f.Value, Sensitive: true}) //nolint:errcheck // into memory
+			encoder.WriteField(hpack.HeaderField{Name: f.Name, Value: f.Value, Sensitive: true}) // into memory
 		}
 		return block.Bytes()
 	}

@@ -21,7 +21,7 @@ func TestAttackHalfHandshakes(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		io.WriteString(conn, "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03") //nolint:errcheck // half a hello
+		io.WriteString(conn, "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03") // half a hello
 	}
 	start := time.Now()
 	for i := range 5 {

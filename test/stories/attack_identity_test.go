@@ -96,7 +96,7 @@ func TestAttackClientIdentity(t *testing.T) {
 		return firstAnswer(conn)
 	}
 	config := func(cert *tls.Certificate) *tls.Config {
-		c := &tls.Config{NextProtos: []string{"h2"}, InsecureSkipVerify: true} //nolint:gosec // it is the client that is looked at
+		c := &tls.Config{NextProtos: []string{"h2"}, InsecureSkipVerify: true} // it is the client that is looked at
 		if cert != nil {
 			c.Certificates = []tls.Certificate{*cert}
 		}
@@ -131,11 +131,11 @@ func TestAttackClientIdentity(t *testing.T) {
 			t.Fatal(err)
 		}
 		start := time.Now()
-		io.WriteString(conn, first) //nolint:errcheck // it may be cut at once
+		io.WriteString(conn, first) // it may be cut at once
 		if err := conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
 			t.Fatal(err)
 		}
-		io.Copy(io.Discard, conn) //nolint:errcheck // a cut is what is waited for
+		io.Copy(io.Discard, conn) // a cut is what is waited for
 		if took := time.Since(start); took > 3*time.Second {
 			t.Errorf("%s: held for %v", name, took)
 		}
@@ -221,7 +221,7 @@ func (w *town) impostor(addr string, cert *tls.Certificate) *impostor {
 				return
 			}
 			conn := tls.Server(raw, config)
-			conn.SetDeadline(time.Now().Add(patience)) //nolint:errcheck // a test that hangs says so itself
+			conn.SetDeadline(time.Now().Add(patience)) // a test that hangs says so itself
 			n, _ := io.Copy(io.Discard, conn)          // it ends when the waypoint has seen who this is
 			i.told.Add(n)
 			conn.Close()
@@ -244,7 +244,7 @@ func firstAnswer(conn net.Conn) string {
 	var block bytes.Buffer
 	encoder := hpack.NewEncoder(&block)
 	for _, f := range connectTo("10.0.0.1:80") {
-		encoder.WriteField(hpack.HeaderField{Name: f.Name, Value: f.Value}) //nolint:errcheck // into memory
+		encoder.WriteField(hpack.HeaderField{Name: f.Name, Value: f.Value}) // into memory
 	}
 	framer := http2.NewFramer(conn, conn)
 	framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)

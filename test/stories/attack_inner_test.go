@@ -54,7 +54,7 @@ func (c *attacker) must(err error) {
 }
 
 // Close ends the connection without a word.
-func (c *attacker) Close() { c.conn.Close() } //nolint:errcheck // it may have gone
+func (c *attacker) Close() { c.conn.Close() } // it may have gone
 
 // block encodes fields.
 func (c *attacker) block(fields []meshtest.Field) []byte {
@@ -137,11 +137,11 @@ func (c *attacker) outcome(id uint32) string {
 		switch f := frame.(type) {
 		case *http2.SettingsFrame:
 			if !f.IsAck() {
-				c.framer.WriteSettingsAck() //nolint:errcheck // a connection that is over says so when read
+				c.framer.WriteSettingsAck() // a connection that is over says so when read
 			}
 		case *http2.PingFrame:
 			if !f.IsAck() {
-				c.framer.WritePing(true, f.Data) //nolint:errcheck // as above
+				c.framer.WritePing(true, f.Data) // as above
 			}
 		case *http2.GoAwayFrame:
 			if f.ErrCode != http2.ErrCodeNo {
@@ -164,8 +164,8 @@ func (c *attacker) outcome(id uint32) string {
 				}
 			}
 		case *http2.DataFrame:
-			if n := uint32(f.Length); n > 0 {
-				c.framer.WriteWindowUpdate(0, n) //nolint:errcheck // as above
+			if n := f.Length; n > 0 {
+				c.framer.WriteWindowUpdate(0, n) // as above
 			}
 			if f.StreamID == id && f.StreamEnded() {
 				return status

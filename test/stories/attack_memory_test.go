@@ -18,7 +18,7 @@ import (
 // endless answers with a body that does not end until the reader goes.
 func endless(x *meshtest.Exchange) {
 	defer x.Close()
-	io.WriteString(x, "HTTP/1.1 200 OK\r\n\r\n") //nolint:errcheck // what follows tells
+	io.WriteString(x, "HTTP/1.1 200 OK\r\n\r\n") // what follows tells
 	for chunk := bytes.Repeat([]byte("x"), 64<<10); ; {
 		if _, err := x.Write(chunk); err != nil {
 			return

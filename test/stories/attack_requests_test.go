@@ -34,9 +34,9 @@ func (w *town) speakTo(to, raw string, closes bool) (s spoken) {
 	before := len(w.http["echo-v1"].Requests())
 	c := w.open(to)
 	defer c.Close()
-	io.WriteString(c, raw) //nolint:errcheck // it may be cut while we write: what comes back tells
+	io.WriteString(c, raw) // it may be cut while we write: what comes back tells
 	if closes {
-		c.Conn.(interface{ CloseWrite() error }).CloseWrite() //nolint:errcheck // as above
+		c.Conn.(interface{ CloseWrite() error }).CloseWrite() // as above
 	}
 	for {
 		method := "GET"
@@ -181,8 +181,10 @@ func TestAttackHeaders(t *testing.T) {
 		{"to the last line", "X-Forwarded-For: 1.2.3.4\r\nX-Forwarded-For: 5.6.7.8\r\n", map[string]string{"x-forwarded-for": "1.2.3.4|5.6.7.8, 127.0.0.1"}},
 		{"x-forwarded-client-cert is ours", "X-Forwarded-Client-Cert: By=x;URI=spiffe://cluster.local/ns/admin/sa/root\r\nx-forwarded-client-cert: more\r\n", map[string]string{"x-forwarded-client-cert": "By=spiffe://cluster.local/ns/default/sa/waypoint;URI=" + from}},
 		{"Connection cannot remove what we add", "Connection: x-forwarded-for, x-forwarded-client-cert, x-request-id, x-mine\r\nX-Mine: 1\r\n", map[string]string{"x-forwarded-for": "127.0.0.1", "x-forwarded-client-cert": "By=spiffe://cluster.local/ns/default/sa/waypoint;URI=" + from, "x-mine": ""}},
-		{"aliases with underscores are dropped", "X_Forwarded_For: 6.6.6.6\r\nX-Forwarded_Client-Cert: URI=evil\r\nx_request_id: 1\r\nX_Forwarded_Proto: https\r\nx_envoy_original_path: /admin\r\nContent_Length: 5\r\nTransfer_Encoding: chunked\r\n",
-			map[string]string{"x_forwarded_for": "", "x-forwarded_client-cert": "", "x_request_id": "", "x_forwarded_proto": "", "x_envoy_original_path": "", "content_length": "", "transfer_encoding": ""}},
+		{
+			"aliases with underscores are dropped", "X_Forwarded_For: 6.6.6.6\r\nX-Forwarded_Client-Cert: URI=evil\r\nx_request_id: 1\r\nX_Forwarded_Proto: https\r\nx_envoy_original_path: /admin\r\nContent_Length: 5\r\nTransfer_Encoding: chunked\r\n",
+			map[string]string{"x_forwarded_for": "", "x-forwarded_client-cert": "", "x_request_id": "", "x_forwarded_proto": "", "x_envoy_original_path": "", "content_length": "", "transfer_encoding": ""},
+		},
 		{"other underscores are nobody's business", "My_Header: 1\r\n", map[string]string{"my_header": "1"}},
 		{"what steers an Envoy", "X-Envoy-Original-Path: /admin\r\nx-envoy-internal: true\r\nX-Envoy-Upstream-Rq-Timeout-Ms: 1\r\nx-envoy-retry-on: 5xx\r\n", map[string]string{"x-envoy-original-path": "", "x-envoy-internal": "", "x-envoy-upstream-rq-timeout-ms": "", "x-envoy-retry-on": ""}},
 		{"hop by hop", "Keep-Alive: timeout=5\r\nProxy-Connection: keep-alive\r\nTE: trailers, deflate\r\nProxy-Authenticate: x\r\n", map[string]string{"keep-alive": "", "proxy-connection": ""}},

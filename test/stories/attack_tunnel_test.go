@@ -20,7 +20,7 @@ import (
 func (w *town) rawTunnel(who string) *attacker {
 	w.t.Helper()
 	conn, err := tls.Dial("tcp", w.wp.Addr, &tls.Config{
-		Certificates: []tls.Certificate{*w.as(who).Cert}, NextProtos: []string{"h2"}, InsecureSkipVerify: true, //nolint:gosec // it is the client that is looked at
+		Certificates: []tls.Certificate{*w.as(who).Cert}, NextProtos: []string{"h2"}, InsecureSkipVerify: true, // it is the client that is looked at
 	})
 	if err != nil {
 		w.t.Fatal(err)
@@ -50,6 +50,8 @@ func (w *town) bystanders(attack func()) {
 	)
 	for i := range 2 {
 		wg.Go(func() {
+			pace := time.NewTicker(2 * time.Millisecond)
+			defer pace.Stop()
 			for !stop.Load() {
 				start := time.Now()
 				a, err := w.attempt(call{from: "prod/bystander", h2c: i == 1})
@@ -58,7 +60,7 @@ func (w *town) bystanders(attack func()) {
 					return
 				}
 				slowest.Store(max(slowest.Load(), int64(time.Since(start))))
-				time.Sleep(2 * time.Millisecond) //nolint:forbidigo // a steady caller, not a wait
+				<-pace.C
 			}
 		})
 	}
@@ -68,14 +70,12 @@ func (w *town) bystanders(attack func()) {
 	if took := time.Duration(slowest.Load()); took > 2*time.Second {
 		w.t.Errorf("a bystander waited %v", took)
 	}
-	var after load
 	most := load{before.goroutines + keptCoroutines + 10, before.heap + 24<<20}
-	for deadline := time.Now().Add(patience); ; {
-		after = usage()
-		if after.goroutines <= most.goroutines && after.heap <= most.heap || time.Now().After(deadline) {
-			break
-		}
-		time.Sleep(20 * time.Millisecond) //nolint:forbidigo // until it is so
+	after := usage()
+	look := time.NewTicker(20 * time.Millisecond)
+	defer look.Stop()
+	for end := time.Now().Add(patience); (after.goroutines > most.goroutines || after.heap > most.heap) && time.Now().Before(end); after = usage() {
+		<-look.C
 	}
 	if after.goroutines > most.goroutines {
 		buf := make([]byte, 1<<20)

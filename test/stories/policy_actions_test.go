@@ -10,7 +10,7 @@ const denied = "CONNECT 10.0.0.1:9090 was answered 403"
 // DENY comes before ALLOW, from whatever target; ALLOW policies add up; AUDIT and
 // dry runs decide nothing.
 func TestPolicyActions(t *testing.T) {
-	get, any := to("methods: [GET]"), "{}"
+	get, all := to("methods: [GET]"), "{}"
 	fromShop := from("namespaces: [shop]")
 	for _, tt := range []struct {
 		name, policies string
@@ -21,31 +21,32 @@ func TestPolicyActions(t *testing.T) {
 			{"denied", call{}, want{status: 403, app: "none"}},
 			{"elsewhere", call{to: "echo-v1/"}, want{}},
 		}},
-		{"DENY before ALLOW", policyOn("Service echo", "all", "prod", "ALLOW", any) + policyOn("Service echo", "not-shop", "prod", "DENY", fromShop), []expectation{
+		{"DENY before ALLOW", policyOn("Service echo", "all", "prod", "ALLOW", all) + policyOn("Service echo", "not-shop", "prod", "DENY", fromShop), []expectation{
 			{"allowed", call{}, want{}}, {"denied", call{from: "shop/web"}, want{status: 403, app: "none"}},
 		}},
 		{"ALLOW policies add up", policyOn("Service echo", "one", "prod", "ALLOW", get) + policyOn("Service echo", "two", "prod", "ALLOW", fromShop), []expectation{
 			{"one", call{}, want{}}, {"two", call{from: "shop/web", method: "PUT"}, want{}}, {"neither", call{method: "PUT"}, want{status: 403}},
 		}},
 		{"the Gateway's and the Service's add up", policyOn("Gateway waypoint", "wide", "prod", "ALLOW", get) + policyOn("Service echo", "narrow", "prod", "ALLOW", fromShop), []expectation{
-			{"by the Gateway's", call{}, want{}}, {"by the Service's", call{from: "shop/web", method: "PUT"}, want{}},
+			{"by the Gateway's", call{}, want{}},
+			{"by the Service's", call{from: "shop/web", method: "PUT"}, want{}},
 			{"elsewhere only the Gateway's", call{to: "echo-v1/", from: "shop/web", method: "PUT"}, want{status: 403}},
 			{"elsewhere", call{to: "echo-v1/"}, want{}},
 		}},
-		{"DENY on the Gateway", policyOn("Gateway waypoint", "wide", "prod", "DENY", fromShop) + policyOn("Service echo", "narrow", "prod", "ALLOW", any), []expectation{
+		{"DENY on the Gateway", policyOn("Gateway waypoint", "wide", "prod", "DENY", fromShop) + policyOn("Service echo", "narrow", "prod", "ALLOW", all), []expectation{
 			{"denied", call{from: "shop/web"}, want{status: 403}}, {"everywhere", call{to: "echo-v2/", from: "shop/web"}, want{status: 403}}, {"others", call{}, want{}},
 		}},
-		{"AUDIT decides nothing", policyOn("Service echo", "look", "prod", "AUDIT", any), []expectation{{"open", call{}, want{}}}},
+		{"AUDIT decides nothing", policyOn("Service echo", "look", "prod", "AUDIT", all), []expectation{{"open", call{}, want{}}}},
 		{"CUSTOM is denied until there is an authorizer", policyOn("Service echo", "ask", "prod", "CUSTOM\n  provider: {name: opa}", to("paths: [/guarded]")), []expectation{
 			{"matched", call{to: "echo/guarded"}, want{status: 403, app: "none"}}, {"not matched", call{}, want{}},
 		}},
 		{"a DENY on a token that nobody brings", policyOn("Service echo", "jwt", "prod", "DENY", from(`notRequestPrincipals: ["*"]`)), []expectation{
 			{"denied", call{}, want{status: 403}}, {"with a token too", call{headers: "authorization: Bearer x.y.z"}, want{status: 403}},
 		}},
-		{"GatewayClass, from the root namespace alone", policyOn("GatewayClass waypoint", "root", "istio-system", "ALLOW", "") + policyOn("GatewayClass waypoint", "not-root", "prod", "DENY", any), []expectation{
+		{"GatewayClass, from the root namespace alone", policyOn("GatewayClass waypoint", "root", "istio-system", "ALLOW", "") + policyOn("GatewayClass waypoint", "not-root", "prod", "DENY", all), []expectation{
 			{"denied", call{}, want{status: 403}}, {"everywhere", call{to: "echo-v1/"}, want{status: 403}},
 		}},
-		{"a policy of another namespace reaches nothing here", policyOn("Service echo", "foreign", "consumer", "DENY", any) + policyOn("Gateway waypoint", "foreign-gateway", "consumer", "DENY", any) + policyOn("GatewayClass waypoint", "foreign-class", "consumer", "DENY", any), []expectation{
+		{"a policy of another namespace reaches nothing here", policyOn("Service echo", "foreign", "consumer", "DENY", all) + policyOn("Gateway waypoint", "foreign-gateway", "consumer", "DENY", all) + policyOn("GatewayClass waypoint", "foreign-class", "consumer", "DENY", all), []expectation{
 			{"open", call{}, want{}},
 		}},
 		{"policy before routes", policyOn("Service echo", "p", "prod", "DENY", to("paths: [/a]")) + meshRoute("HTTPRoute", "r", "prod", "name: echo", prefixed("/a", redirect("statusCode: 302"))), []expectation{

@@ -123,7 +123,7 @@ func TestPolicyEditCutsOpenTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn := tls.Client(raw, &tls.Config{ServerName: "a.example", InsecureSkipVerify: true}) //nolint:gosec // a throw-away certificate
+	conn := tls.Client(raw, &tls.Config{ServerName: "a.example", InsecureSkipVerify: true}) // a throw-away certificate
 	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +153,7 @@ func TestPolicyEditCutsUpgrades(t *testing.T) {
 	w.http["echo-v1"].Handle(func(x *meshtest.Exchange) {
 		x.Close()
 		x.Reply(101, "", meshtest.Field{Name: "Connection", Value: "Upgrade"}, meshtest.Field{Name: "Upgrade", Value: "websocket"})
-		io.Copy(x, x.In) //nolint:errcheck // until one of the two goes
+		io.Copy(x, x.In) // until one of the two goes
 	})
 	upgrade := func(role string) *conversation {
 		c := w.open("10.0.0.2:80")

@@ -91,8 +91,11 @@ func TestCORS(t *testing.T) {
 		return "origin: " + origin + " | access-control-request-method: PUT | access-control-request-headers: x-a, x-z"
 	}
 	w.expect([]expectation{
-		{"preflight", call{to: "echo/list", method: "OPTIONS", headers: preflight("https://www.foo.com")},
-			want{app: "none", sent: "access-control-allow-origin: https://www.foo.com | access-control-allow-methods: GET, PUT | access-control-allow-headers: x-a, x-b | access-control-max-age: 3600 | vary: Origin"}},
+		{
+			"preflight",
+			call{to: "echo/list", method: "OPTIONS", headers: preflight("https://www.foo.com")},
+			want{app: "none", sent: "access-control-allow-origin: https://www.foo.com | access-control-allow-methods: GET, PUT | access-control-allow-headers: x-a, x-b | access-control-max-age: 3600 | vary: Origin"},
+		},
 		{"preflight from a subdomain", call{to: "echo/list", method: "OPTIONS", headers: preflight("https://x.bar.com")}, want{app: "none", sent: "access-control-allow-origin: https://x.bar.com"}},
 		{"preflight from elsewhere", call{to: "echo/list", method: "OPTIONS", headers: preflight("https://evil.com")}, want{app: "none", sent: "access-control-allow-origin: | access-control-allow-methods:"}},
 		{"suffix games", call{to: "echo/list", method: "OPTIONS", headers: preflight("https://evil.com/.bar.com")}, want{app: "none", sent: "access-control-allow-origin:"}},
@@ -101,8 +104,11 @@ func TestCORS(t *testing.T) {
 		{"no origin", call{to: "echo/list"}, want{app: "echo-v1", sent: "access-control-allow-origin:"}},
 		{"OPTIONS that is no preflight", call{to: "echo/list", method: "OPTIONS", headers: "origin: https://www.foo.com"}, want{app: "echo-v1", method: "OPTIONS"}},
 		{"any origin", call{to: "echo/any", method: "OPTIONS", headers: preflight("https://z.com")}, want{app: "none", sent: "access-control-allow-origin: * | access-control-allow-methods: * | access-control-allow-headers: *"}},
-		{"credentials never go with *", call{to: "echo/credentials", method: "OPTIONS", headers: preflight("https://z.com")},
-			want{app: "none", sent: "access-control-allow-origin: https://z.com | access-control-allow-credentials: true | access-control-allow-methods: PUT | access-control-allow-headers: x-a, x-z"}},
+		{
+			"credentials never go with *",
+			call{to: "echo/credentials", method: "OPTIONS", headers: preflight("https://z.com")},
+			want{app: "none", sent: "access-control-allow-origin: https://z.com | access-control-allow-credentials: true | access-control-allow-methods: PUT | access-control-allow-headers: x-a, x-z"},
+		},
 	})
 	w.http["echo-v1"].Handle(func(x *meshtest.Exchange) {
 		x.Reply(200, "", meshtest.Field{Name: "Access-Control-Allow-Origin", Value: "*"}, meshtest.Field{Name: "Access-Control-Allow-Credentials", Value: "true"})

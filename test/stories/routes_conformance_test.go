@@ -30,8 +30,12 @@ func (w *town) check(c call, a answer, want want) {
 		who = "none"
 	}
 	for _, v := range []struct{ what, got, want string }{
-		{"status", fmt.Sprint(a.status), fmt.Sprint(want.status)}, {"application", who, want.app}, {"method", a.app.Method, want.method},
-		{"target", a.app.Target, want.target}, {"host", a.app.Host, want.host}, {"location", a.header.Get("location"), want.location},
+		{"status", fmt.Sprint(a.status), fmt.Sprint(want.status)},
+		{"application", who, want.app},
+		{"method", a.app.Method, want.method},
+		{"target", a.app.Target, want.target},
+		{"host", a.app.Host, want.host},
+		{"location", a.header.Get("location"), want.location},
 	} {
 		if v.want != "" && v.got != v.want {
 			w.t.Errorf("%+v: %s %q, want %q", c, v.what, v.got, v.want)

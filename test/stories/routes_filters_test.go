@@ -24,10 +24,14 @@ var headerCases = []struct{ path, before, after string }{
 	{"add", "", "x-header-add: add-appends-values"},
 	{"add", "x-header-add: some-other-value", "x-header-add: some-other-value,add-appends-values"},
 	{"remove", "x-header-remove: val | x-header-stay: 1", "x-header-remove: | x-header-stay: 1"},
-	{"multiple", "x-header-set-2: 0 | x-header-add-2: 0 | x-header-remove-2: val | another: val",
-		"x-header-set-1: s1 | x-header-set-2: s2 | x-header-add-1: a1 | x-header-add-2: 0,a2 | x-header-remove-1: | x-header-remove-2: | another: val"},
-	{"case", "x-header-set: 0 | x-header-add: 0 | x-header-remove: val | another: val",
-		"x-header-set: s | x-header-add: 0,a | x-header-remove: | another: val"},
+	{
+		"multiple", "x-header-set-2: 0 | x-header-add-2: 0 | x-header-remove-2: val | another: val",
+		"x-header-set-1: s1 | x-header-set-2: s2 | x-header-add-1: a1 | x-header-add-2: 0,a2 | x-header-remove-1: | x-header-remove-2: | another: val",
+	},
+	{
+		"case", "x-header-set: 0 | x-header-add: 0 | x-header-remove: val | another: val",
+		"x-header-set: s | x-header-add: 0,a | x-header-remove: | another: val",
+	},
 }
 
 // Header modifiers: MeshHTTPRouteRequestHeaderModifier and
@@ -107,8 +111,11 @@ func TestRewrites(t *testing.T) {
 		{"strip all", call{to: "echo/strip-prefix"}, want{target: "/"}},
 		{"strip with query", call{to: "echo/strip-prefix?x=1"}, want{target: "/?x=1"}},
 		{"full", call{to: "echo/full/one/two?a=b"}, want{target: "/one?a=b"}},
-		{"full and headers", call{to: "echo/full/rewrite-path-and-modify-headers/test", headers: "x-header-remove: 1 | x-header-add: 0"},
-			want{target: "/test", seen: "x-header-set: s | x-header-add: 0,a | x-header-remove:"}},
+		{
+			"full and headers",
+			call{to: "echo/full/rewrite-path-and-modify-headers/test", headers: "x-header-remove: 1 | x-header-add: 0"},
+			want{target: "/test", seen: "x-header-set: s | x-header-add: 0,a | x-header-remove:"},
+		},
 		{"host", call{to: "echo/host"}, want{target: "/host", host: "rewritten.example"}},
 		{"both", call{to: "echo/both/x"}, want{target: "/new/x", host: "rewritten.example"}},
 		{"of the backend", call{to: "echo/of-backend/x"}, want{target: "/b/x", host: "backend.example"}},

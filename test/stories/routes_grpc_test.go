@@ -120,7 +120,7 @@ func TestGRPCStreams(t *testing.T) {
 		}
 	}
 	stream.end()
-	if _, err := stream.next(); err != io.EOF { //nolint:errorlint // grpc returns it bare
+	if _, err := stream.next(); err != io.EOF { // grpc returns it bare
 		t.Errorf("the end: %v", err)
 	}
 	if app := stream.Trailer().Get("x-app"); !slices.Equal(app, []string{"echo-v1"}) {
