@@ -24,7 +24,7 @@ ca.pem and ca-key.pem into the next folder first. Not for production.`,
   waypoint certs --out wp --id spiffe://cluster.local/ns/default/sa/waypoint
   mkdir client && cp wp/ca*.pem client/
   waypoint certs --out client --id spiffe://cluster.local/ns/default/sa/client`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if out == "" || id == "" {
 				return usagef("--out and --id are needed")

@@ -47,7 +47,7 @@ its admin port. Without METHOD and URL the question is about a TCP connection.`,
     --to mysql.db.svc.cluster.local:3306`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 0 && len(args) != 2 {
-				return fmt.Errorf("METHOD and URL are needed for a request, and neither for a TCP connection: got %d arguments", len(args))
+				return errors.New("METHOD and URL belong together: both for a request, neither for a TCP connection")
 			}
 			return nil
 		},
@@ -55,11 +55,11 @@ its admin port. Without METHOD and URL the question is about a TCP connection.`,
 	}
 	f := cmd.Flags()
 	a.register(f)
-	f.StringVar(&a.admin, "admin", "", "URL of a running waypoint's admin port")
+	f.StringVar(&a.admin, "admin", "", "URL, or HOST:PORT, of a running waypoint's admin port")
 	f.StringVar(&a.question.From, "from", "", "SPIFFE identity of the client")
 	f.StringVar(&a.question.FromIP, "from-ip", "", "its address")
 	f.StringVar(&a.question.RemoteIP, "remote-ip", "", "address that a trusted hop in front of it vouches for")
-	f.StringVar(&a.question.To, "to", "", "where it goes: ADDRESS:PORT or HOST:PORT")
+	f.StringVar(&a.question.To, "to", "", "what the client dials: ADDRESS:PORT or HOST:PORT, the whole host name")
 	f.StringVar(&a.question.SNI, "sni", "", "server name of TLS inside")
 	f.StringArrayVarP(&a.headers, "header", "H", nil, "request header, 'name: value'; may be repeated")
 	f.StringVar(&a.output, "output", "text", "text or json")
@@ -86,8 +86,10 @@ func runExplain(cmd *cobra.Command, a *asked, args []string) error {
 // complete checks the flags and makes the question of them.
 func (a *asked) complete(args []string) error {
 	switch {
-	case (a.config == "") == (a.admin == ""):
-		return usagef("one of --config and --admin is needed")
+	case a.config == "" && a.admin == "":
+		return usagef("one of --config and --admin is needed: manifests, or a running waypoint")
+	case a.config != "" && a.admin != "":
+		return usagef("--config and --admin exclude each other: manifests are asked, or a running waypoint")
 	case a.question.From == "":
 		return usagef("--from is needed: the client's SPIFFE identity")
 	case a.question.To == "":
@@ -154,7 +156,11 @@ const askTimeout = 10 * time.Second
 func (a *asked) askRunning(ctx context.Context) (*explain.Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	target, err := url.JoinPath(a.admin, "explain")
+	admin := a.admin
+	if !strings.Contains(admin, "://") {
+		admin = "http://" + admin
+	}
+	target, err := url.JoinPath(admin, "explain")
 	if err != nil {
 		return nil, usagef("--admin: %w", err)
 	}
@@ -181,6 +187,9 @@ func answerTo(req *http.Request) (*explain.Answer, error) {
 	raw, err := io.ReadAll(resp.Body)
 	if err != nil {
 		return nil, err
+	}
+	if resp.StatusCode == http.StatusNotFound {
+		return nil, fmt.Errorf("%s knows no /explain: is it the admin port?", req.URL.Host)
 	}
 	if resp.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("the waypoint answers %s: %s", resp.Status, bytes.TrimSpace(raw))

@@ -59,6 +59,7 @@ func newRoot() *cobra.Command {
 		Use:           "waypoint",
 		Short:         "The L7 gateway of an ambient mesh",
 		Long:          rootHelp,
+		Version:       version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          usageArgs(cobra.NoArgs), // what is no command
@@ -83,10 +84,22 @@ func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
+// noArguments is cobra.NoArgs for people who forget a flag.
+func noArguments(cmd *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0:
+		return nil
+	case cmd.Flags().Lookup("config") != nil:
+		return fmt.Errorf("%q is no flag; for manifests write --config %s", args[0], args[0])
+	}
+	return fmt.Errorf("%q is no flag, and there are no arguments", args[0])
+}
+
 const rootHelp = `Waypoint terminates the HBONE tunnels of an ambient mesh, routes and authorises
 the requests inside, and tunnels them on to their destination.
 
-To try it without a cluster:
+To try it without a cluster, on a folder of manifests:
 
+  waypoint validate --config mesh/
   waypoint certs --out certs --id spiffe://cluster.local/ns/default/sa/waypoint
-  waypoint run --config examples/ --cert certs/cert.pem --key certs/key.pem --root certs/ca.pem`
+  waypoint run --config mesh/ --cert certs/cert.pem --key certs/key.pem --root certs/ca.pem`

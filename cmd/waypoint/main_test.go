@@ -69,6 +69,7 @@ func TestRunFails(t *testing.T) {
 	for _, flag := range []string{"--listen", "--status", "--metrics", "--admin"} {
 		waypoint(t, runArgs(t, mesh, flag, taken.Addr().String())...).want(t, exitFailed, flag, taken.Addr().String())
 	}
+	waypoint(t, runArgs(t, mesh, "--trust-domain", "elsewhere")...).want(t, exitFailed, "elsewhere", waypointID, "--trust-domain-aliases")
 	waypoint(t, runArgs(t, "does/not/exist")...).want(t, exitFailed, "does/not/exist")
 	waypoint(t, "run", "--config", mesh, "--cert", "gone.pem", "--key", "gone.pem", "--root", "gone.pem").want(t, exitFailed, "gone.pem")
 }
@@ -128,7 +129,10 @@ func TestValidate(t *testing.T) {
 func TestExplainAsksManifestsAndWaypoints(t *testing.T) {
 	mesh := write(t, "mesh.yaml", shop)
 	running := start(t, runArgs(t, mesh)...)
-	admin := "http://" + running.says(`msg=serving .* admin=(\S+)`)
+	serving := running.says(`msg=serving .* (status=\S+ .* admin=\S+)`)
+	status, _, _ := strings.Cut(strings.TrimPrefix(serving, "status="), " ")
+	bare := serving[strings.Index(serving, "admin=")+len("admin="):]
+	admin := "http://" + bare
 	tests := []struct {
 		name string
 		args []string
@@ -157,6 +161,8 @@ func TestExplainAsksManifestsAndWaypoints(t *testing.T) {
 			}
 		})
 	}
+	waypoint(t, "explain", "--admin", bare, "--from", clientID, "--to", "10.9.9.9:80").want(t, exitOK, "404")
+	waypoint(t, "explain", "--admin", status, "--from", clientID, "--to", "10.9.9.9:80").want(t, exitFailed, status, "is it the admin port?")
 	running.stop()
 	running.wait().want(t, exitOK)
 	waypoint(t, "explain", "--admin", admin, "--from", clientID, "--to", "10.0.0.1:80").want(t, exitFailed, "not running, or another --admin?")

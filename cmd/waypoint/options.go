@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -83,6 +84,10 @@ func (o *options) register(f *pflag.FlagSet) {
 	f.StringVar(&o.node, "node", "", "Node that we run on, for services that prefer near endpoints")
 }
 
+// maxHeaderBytes is what the HTTP/2 window of a stream takes in: the rest of a
+// larger head would not come before the first of it is read.
+const maxHeaderBytes = 256 << 10
+
 // check finds what is wrong with the flags before anything is started.
 func (o *options) check() error {
 	if err := o.checkSource(); err != nil {
@@ -148,8 +153,8 @@ func (o *options) checkNumbers() error {
 		return usagef("--trace-sampling: a percentage from 0 to 100, got %v", o.traceSampling)
 	case o.maxConnections < 0:
 		return usagef("--max-connections: must not be negative, got %d", o.maxConnections)
-	case o.maxHeaderBytes < 1024 || o.maxHeaderBytes > 1<<20:
-		return usagef("--max-header-bytes: from 1024 to 1048576, got %d", o.maxHeaderBytes)
+	case o.maxHeaderBytes < 1024 || o.maxHeaderBytes > maxHeaderBytes:
+		return usagef("--max-header-bytes: from 1024 to %d, got %d", maxHeaderBytes, o.maxHeaderBytes)
 	case o.maxHeaders < 10 || o.maxHeaders > 10000:
 		return usagef("--max-headers: from 10 to 10000, got %d", o.maxHeaders)
 	}
@@ -187,8 +192,12 @@ func oneOf(flag, value string, allowed ...string) error {
 }
 
 func hostPort(flag, value string) error {
-	if _, _, err := net.SplitHostPort(value); err != nil {
+	_, port, err := net.SplitHostPort(value)
+	if err != nil {
 		return usagef("--%s: %q is not HOST:PORT or :PORT", flag, value)
+	}
+	if n, err := strconv.Atoi(port); err == nil && (n < 0 || n > 65535) {
+		return usagef("--%s: %d is not a port from 0 to 65535", flag, n)
 	}
 	return nil
 }

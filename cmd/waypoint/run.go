@@ -44,7 +44,7 @@ On SIGTERM or SIGINT it drains and exits 0. What is wrong with an object is logg
   # Certified by istiod, as a pod with Istio's projected token and root certificate
   waypoint run --ca istiod.istio-system.svc:15012 --ca-token /var/run/secrets/tokens/istio-token \
     --ca-root /var/run/secrets/istio/root-cert.pem ...`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd, &o) },
 	}
 	cmd.Flags().SortFlags = false

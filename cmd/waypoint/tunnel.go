@@ -44,7 +44,7 @@ clients of the mesh, with the identity of the certificate.`,
   waypoint tunnel --waypoint 127.0.0.1:15008 --cert client/cert.pem --key client/key.pem --root client/ca.pem \
     --socks5 127.0.0.1:1080
   curl --proxy socks5h://127.0.0.1:1080 http://reviews.default.svc.cluster.local:8080/`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runTunnel(cmd, &o) },
 	}
 	f := cmd.Flags()

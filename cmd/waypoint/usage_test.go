@@ -24,7 +24,8 @@ func TestWrongUsage(t *testing.T) {
 	}{
 		{"no such command", []string{"serve"}, []string{`unknown command "serve"`, "waypoint --help"}},
 		{"no such flag", []string{"version", "--long"}, []string{"--long"}},
-		{"an argument too many", []string{"run", "mesh/"}, []string{"mesh/", "waypoint run --help"}},
+		{"an argument too many", []string{"run", "mesh/"}, []string{"--config mesh/", "waypoint run --help"}},
+		{"an argument of a command without manifests", []string{"version", "x"}, []string{`"x"`, "no arguments"}},
 
 		{"run: no configuration", []string{"run"}, []string{"--config is needed", "folder or file", "--xds"}},
 		{"run: two configurations", run("--xds", "a:1"), []string{"--config and --xds exclude each other"}},
@@ -50,6 +51,7 @@ func TestWrongUsage(t *testing.T) {
 		{"run: --client-headers", run("--client-headers", "maybe"), []string{"--client-headers", "on, off"}},
 		{"run: --task-mode", run("--task-mode", "threads"), []string{"--task-mode", "coroutines, goroutines"}},
 		{"run: --listen", run("--listen", "15008"), []string{"--listen", "HOST:PORT or :PORT"}},
+		{"run: a port that is none", run("--listen", ":99999"), []string{"--listen", "from 0 to 65535"}},
 		{"run: --status", run("--status", "x"), []string{"--status"}},
 		{"run: --metrics", run("--metrics", "x"), []string{"--metrics"}},
 		{"run: --admin", run("--admin", "x"), []string{"--admin"}},
@@ -59,6 +61,7 @@ func TestWrongUsage(t *testing.T) {
 		{"run: --trace-sampling", run("--trace-sampling", "101"), []string{"--trace-sampling", "from 0 to 100"}},
 		{"run: --max-connections", run("--max-connections", "-1"), []string{"--max-connections"}},
 		{"run: --max-header-bytes", run("--max-header-bytes", "10"), []string{"--max-header-bytes", "from 1024"}},
+		{"run: --max-header-bytes above a window", run("--max-header-bytes", "262145"), []string{"--max-header-bytes", "to 262144"}},
 		{"run: --max-headers", run("--max-headers", "1"), []string{"--max-headers", "from 10"}},
 		{"run: --otlp-endpoint", run("--otlp-endpoint", "collector"), []string{"--otlp-endpoint", "http://HOST:PORT"}},
 		{"run: --trusted-hops", run("--trusted-hops", "waypoint"), []string{"--trusted-hops", "spiffe://"}},
@@ -68,7 +71,7 @@ func TestWrongUsage(t *testing.T) {
 		{"validate: --gateway", []string{"validate", "--config", ".", "--gateway", "x"}, []string{"--gateway", "NAMESPACE/NAME"}},
 
 		{"explain: nobody to ask", []string{"explain"}, []string{"one of --config and --admin is needed"}},
-		{"explain: two to ask", explain("--admin", "http://x"), []string{"one of --config and --admin is needed"}},
+		{"explain: two to ask", explain("--admin", "http://x"), []string{"--config and --admin exclude each other"}},
 		{"explain: no client", []string{"explain", "--config", "."}, []string{"--from is needed"}},
 		{"explain: no target", []string{"explain", "--config", ".", "--from", clientID}, []string{"--to is needed"}},
 		{"explain: a method alone", explain("GET"), []string{"METHOD and URL"}},
@@ -95,6 +98,10 @@ func TestWrongUsage(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) { waypoint(t, tt.args...).want(t, exitUsage, tt.says...) })
 	}
+}
+
+func TestVersionFlag(t *testing.T) {
+	waypoint(t, "--version").want(t, exitOK, "waypoint version "+version)
 }
 
 func TestHelp(t *testing.T) {

@@ -19,7 +19,7 @@ here is a warning.
 Exits 0 if nothing is refused, 1 if something is.`,
 		Example: `  waypoint validate --config mesh/
   waypoint validate --config mesh/routes.yaml --output json`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runValidate(cmd, &m, output) },
 	}
 	m.register(cmd.Flags())

@@ -17,7 +17,7 @@ func newVersion() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print version, commit and Go version",
-		Args:  cobra.NoArgs,
+		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintf(cmd.OutOrStdout(), "waypoint %s\ncommit %s\n%s %s/%s\n",
 				version, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)

@@ -32,7 +32,7 @@ type Server struct {
 func Listen(name, addr string, h http.Handler, log *slog.Logger) (*Server, error) {
 	listener, err := net.Listen("tcp", addr)
 	if err != nil {
-		return nil, fmt.Errorf("%s port %q: %w", name, addr, err)
+		return nil, fmt.Errorf("%s port %q (another waypoint running, or no such address?): %w", name, addr, err)
 	}
 	return &Server{listener, &http.Server{
 		Handler:           h,

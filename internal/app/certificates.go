@@ -44,6 +44,9 @@ func (a *App) findCertificates(context.Context) error {
 		if err != nil {
 			return err
 		}
+		if id, _, err := files.Identity(); err == nil && !o.Trust.Has(id.TrustDomain) {
+			return fmt.Errorf("the certificate is of %s, and the trust domain is %s: name the one of the certificate with --trust-domain, or among --trust-domain-aliases", id, o.Trust.Domain)
+		}
 		a.certs = files
 	}
 	return nil

@@ -10,7 +10,8 @@ import (
 // defaults.
 type Limits struct {
 	// MaxHeaderBytes bounds the head of a request, trailers included: 60 KiB.
-	// Above it the answer is 431. The head of a response may have 64 KiB.
+	// Above it the answer is 431. It must not be more than the streams of clients
+	// hold. The head of a response may have 64 KiB.
 	MaxHeaderBytes int
 	// MaxHeaders bounds the number of fields in a head: 1000.
 	MaxHeaders int
@@ -27,7 +28,8 @@ type Limits struct {
 	MaxMirrors int
 }
 
-// maxResponseHead bounds the head of a response, as Envoy does by default.
+// maxResponseHead bounds the head of a response, as Envoy does by default. It is
+// also what a stream over plain TCP holds at least.
 const maxResponseHead = 64 << 10
 
 func (l Limits) withDefaults() Limits {

@@ -84,6 +84,7 @@ func (u *h1Up) reset(c *h1Conn) {
 	var s task.Stream
 	if c != nil {
 		s, u.limits = c.stream, c.fw.limits
+		u.limits.MaxHeaderBytes = min(u.limits.MaxHeaderBytes, maxResponseHead) // of trailers, which a stream has to hold
 	}
 	u.h1Reader.reset(s, h1.Framing{}, u.limits)
 	u.h1Writer.reset(s)
