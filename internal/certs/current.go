@@ -140,15 +140,18 @@ func (c *Current) Problem() error {
 	return c.problem
 }
 
-// failed notes that a pair could not be put in force, and reports whether that is
-// news: it is not why the one before could not be.
-func (c *Current) failed(err error) (news bool) {
+// failed notes that a pair could not be put in force, and returns the level to log
+// that at: a reason that stays the same is no news.
+func (c *Current) failed(err error) slog.Level {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	news = c.problem == nil || c.problem.Error() != err.Error()
+	level := slog.LevelWarn
+	if c.problem != nil && c.problem.Error() == err.Error() {
+		level = slog.LevelDebug
+	}
 	c.failures++
 	c.problem = err
-	return news
+	return level
 }
 
 // settled notes that what is in force is what there should be.

@@ -52,6 +52,7 @@ type IstioCA struct {
 	seen    sum                 // of the files, as last looked at
 	cert    *tls.Certificate    // nil: none yet
 	answers []*x509.Certificate // roots that came with cert
+	inForce []*x509.Certificate // roots that were last put in force
 }
 
 // NewIstioCA makes a source that has nothing until Run is called.
@@ -82,7 +83,7 @@ func (s *IstioCA) Run(ctx context.Context) error {
 		case err := <-followed: // ctx has ended, or there is no watch
 			return err
 		case <-touched:
-			if s.look() {
+			if s.look(ctx) {
 				timer.Reset(0)
 			}
 		case <-timer.C:
@@ -100,12 +101,12 @@ func (s *IstioCA) renew(ctx context.Context) time.Duration {
 	}
 	pause := s.pause()
 	switch {
-	case ctx.Err() != nil:
+	case ctx.Err() != nil: // we are ending
 	case s.cert == nil:
-		s.report("no certificate yet", err, "next try in", pause)
+		s.log.Log(ctx, s.failed(err), "no certificate yet", "reason", err, "next try in", pause)
 	default:
-		s.report("the certificate was not renewed and stays in force", err,
-			"next try in", pause, "until", s.cert.Leaf.NotAfter.Format(time.RFC3339))
+		s.log.Log(ctx, s.failed(err), "the certificate was not renewed and stays in force",
+			"until", s.cert.Leaf.NotAfter.Format(time.RFC3339), "reason", err, "next try in", pause)
 	}
 	return pause
 }
@@ -167,24 +168,23 @@ func (s *IstioCA) self(t token) (identity.ID, error) {
 // whether to ask for a certificate at once: something changed, and the lack of
 // a certificate may have to do with it, or the one we have is no longer of the
 // mesh that the roots are of.
-func (s *IstioCA) look() (now bool) {
+func (s *IstioCA) look(ctx context.Context) (now bool) {
 	if !s.changed() {
 		return false
 	}
-	before := s.bundle
 	if err := s.readBundle(); err != nil {
-		s.report("the roots were not taken over: the last good ones stay in force", err)
+		s.log.Log(ctx, s.failed(err), "the roots were not taken over: the last good ones stay in force", "reason", err)
 		return false
 	}
 	if s.cert == nil || s.Problem() != nil {
 		s.pauses.Reset()
 		now = true
 	}
-	if s.cert == nil || slices.EqualFunc(before, s.bundle, (*x509.Certificate).Equal) {
-		return now
+	if s.cert != nil && !slices.EqualFunc(s.inForce, s.trusted(s.answers), (*x509.Certificate).Equal) {
+		s.put()
+		now = now || Check(s.cert, s.bundle) != nil
 	}
-	s.put()
-	return now || Check(s.cert, s.bundle) != nil
+	return now
 }
 
 // changed reports whether the files are others than when it was last asked. One
@@ -214,7 +214,8 @@ func (s *IstioCA) readBundle() error {
 
 // put stores what we have.
 func (s *IstioCA) put() {
-	s.Store(s.cert, s.trusted(s.answers))
+	s.inForce = s.trusted(s.answers)
+	s.Store(s.cert, s.inForce)
 	s.announce(s.log)
 }
 
@@ -228,13 +229,4 @@ func (s *IstioCA) trusted(answers []*x509.Certificate) []*x509.Certificate {
 		}
 	}
 	return all
-}
-
-// report notes and logs a failure: once, as long as the reason stays the same.
-func (s *IstioCA) report(message string, err error, attrs ...any) {
-	level := slog.LevelWarn
-	if !s.failed(err) {
-		level = slog.LevelDebug
-	}
-	s.log.Log(context.Background(), level, message, append(attrs, "reason", err)...)
 }

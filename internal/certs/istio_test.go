@@ -263,8 +263,10 @@ func TestIstioCAOfWrongAnswers(t *testing.T) {
 		answer func(*office, *meshtest.Certification)
 		says   string
 	}{
-		"somebody else": {func(_ *office, c *meshtest.Certification) { c.Identity.ServiceAccount = "admin" },
-			"certified somebody else (another trust domain than ours, or the token of another service account?): spiffe://cluster.local/ns/default/sa/admin, expected " + meshtest.WaypointID},
+		"somebody else": {
+			func(_ *office, c *meshtest.Certification) { c.Identity.ServiceAccount = "admin" },
+			"certified somebody else (another trust domain than ours, or the token of another service account?): spiffe://cluster.local/ns/default/sa/admin, expected " + meshtest.WaypointID,
+		},
 		"a foreign trust domain": {func(_ *office, c *meshtest.Certification) { c.Identity.TrustDomain = "evil.example" }, "certified somebody else"},
 		"ended already":          {func(_ *office, c *meshtest.Certification) { c.TTL = -time.Minute }, "expired"},
 		"no roots":               {func(_ *office, c *meshtest.Certification) { c.Chain = []string{"x"} }, "a chain of 1"},
@@ -372,6 +374,19 @@ func TestIstioCARotates(t *testing.T) {
 	of.m.Eventually("we are certified by the new CA, and it alone is trusted", func() bool {
 		return leaf(of).CheckSignatureFrom(b.Root) == nil && of.Roots().Equal(poolOf(b))
 	})
+}
+
+// TestIstioCARotatesWithoutTheCA: peers with certificates of another CA may come
+// before we can have one.
+func TestIstioCARotatesWithoutTheCA(t *testing.T) {
+	of := newOffice(t, nil)
+	of.certified()
+	other, err := certs.NewCA()
+	must(t, err)
+	of.ca.Stop()
+	of.m.Trust(of.m.CA, other)
+	of.ca.WriteRoots()
+	of.m.Eventually("both are trusted", func() bool { return of.Roots().Equal(poolOf(of.m.CA, other)) })
 }
 
 func TestIstioCAOfBadRoots(t *testing.T) {

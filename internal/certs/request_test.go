@@ -18,9 +18,11 @@ func jwt(claims string) string {
 func TestParseToken(t *testing.T) {
 	for text, want := range map[string]token{
 		jwt(`{"sub":"system:serviceaccount:shop:waypoint","aud":["istio-ca"],"exp":1796000000}`): {
-			namespace: "shop", serviceAccount: "waypoint", audiences: []string{"istio-ca"}, expires: time.Unix(1796000000, 0)},
+			namespace: "shop", serviceAccount: "waypoint", audiences: []string{"istio-ca"}, expires: time.Unix(1796000000, 0),
+		},
 		jwt(`{"sub":"system:serviceaccount:shop:waypoint","aud":"istio-ca"}`): {
-			namespace: "shop", serviceAccount: "waypoint", audiences: []string{"istio-ca"}},
+			namespace: "shop", serviceAccount: "waypoint", audiences: []string{"istio-ca"},
+		},
 		jwt(`{"sub":"system:node:n1","exp":1e300}`):            {},
 		jwt(`{"sub":"system:serviceaccount:shop:waypoint:x"}`): {},
 		jwt(`{"sub":17}`): {},

@@ -111,14 +111,18 @@ type watcher struct {
 
 func (w watcher) OnX509ContextUpdate(update *workloadapi.X509Context) {
 	if err := w.s.update(update); err != nil {
-		w.s.report(err)
+		w.report(err)
 	}
 }
 
 func (w watcher) OnX509ContextWatchError(err error) {
 	if w.ctx.Err() == nil {
-		w.s.report(errors.New(explainAgent(err)))
+		w.report(errors.New(explainAgent(err)))
 	}
+}
+
+func (w watcher) report(err error) {
+	w.s.log.Log(w.ctx, w.s.failed(err), "the Workload API gave us nothing that we can use: what is in force stays so", "reason", err)
 }
 
 // update puts in force what the agent says.
@@ -178,13 +182,6 @@ func sumOfPair(cert *tls.Certificate, roots []*x509.Certificate) sum {
 		contents = append(contents, root.Raw)
 	}
 	return sumOf(contents...)
-}
-
-// report notes and logs a failure: once, as long as the reason stays the same.
-func (s *WorkloadAPI) report(err error) {
-	if s.failed(err) {
-		s.log.Warn("the Workload API gave us nothing that we can use: what is in force stays so", "reason", err)
-	}
 }
 
 // explainAgent says why the agent tells us nothing, likely cause first.
