@@ -4,6 +4,7 @@ import (
 	"html/template"
 	"net/http"
 	"strings"
+	"text/tabwriter"
 )
 
 // page is one path of a port.
@@ -52,9 +53,11 @@ func index(title string, pages []page) http.Handler {
 		}
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		answer(w, title+"\n\n")
+		columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 		for _, p := range shown(pages) {
-			answerf(w, "%-8s %-52s %s\n", p.Methods, p.Show, p.Doc)
+			answerf(columns, "%s\t%s\t%s\n", p.Methods, p.Show, p.Doc)
 		}
+		_ = columns.Flush() // whoever asked is gone
 	})
 }
 
