@@ -158,15 +158,16 @@ func (m *Mesh) track(conn net.Conn) (forget func()) {
 	}
 }
 
-// Eventually waits until condition holds: looked at often, for ten seconds.
+// Eventually waits until condition holds: looked at often, for half a minute:
+// there are busy machines, and the race detector.
 func (m *Mesh) Eventually(what string, condition func() bool) {
 	m.t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(30 * time.Second)
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
 	for !condition() {
 		if time.Now().After(deadline) {
-			m.t.Fatalf("still not so after ten seconds: %s", what)
+			m.t.Fatalf("still not so after half a minute: %s", what)
 		}
 		<-tick.C
 	}

@@ -67,7 +67,7 @@ func (s *stage) ended(within time.Duration) {
 // refused then; the end comes with the last request.
 func TestDrain(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, world(pod("echo", 21), service("echo", "10.0.0.1", port(8080, "http"))), drainAfter(2*time.Second, time.Minute))
+	s := newStage(t, world(pod("echo", 21), service("echo", "10.0.0.1", port(8080, "http"))), drainAfter(2*short, time.Minute))
 	app := s.HTTP("echo", s.Addr(21, 8080))
 	release := held(app)
 	defer release()
@@ -224,7 +224,7 @@ func TestHandshakesDoNotHoldADrainUp(t *testing.T) {
 // and what is idle inside of it ends, so that load can move to new replicas.
 func TestMaxConnectionAge(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, world(pod("echo", 21), service("echo", "10.0.0.1", port(8080, "http"))), func(o *app.Options) { o.MaxConnectionAge = time.Second })
+	s := newStage(t, world(pod("echo", 21), service("echo", "10.0.0.1", port(8080, "http"))), func(o *app.Options) { o.MaxConnectionAge = short })
 	app := s.HTTP("echo", s.Addr(21, 8080))
 	release := held(app)
 	defer release()
@@ -247,8 +247,8 @@ func TestMaxConnectionAge(t *testing.T) {
 	idle.say("GET / HTTP/1.1\r\nHost: echo\r\n\r\n")
 	idle.reply("GET").want(t, 200, "ok")
 	s.Eventually("the GOAWAY is there", func() bool { return tunnel.GoneAway() != nil })
-	if age := time.Since(start); age < 900*time.Millisecond || age > 5*time.Second {
-		t.Errorf("it came at an age of %v, expected 1 s give or take a tenth", age)
+	if age := time.Since(start); age < short*9/10 || age > 5*short {
+		t.Errorf("it came at an age of %v, expected %v give or take a tenth", age, short)
 	}
 	if rest := idle.rest(); rest != "" {
 		t.Errorf("on the idle connection came %q", rest)

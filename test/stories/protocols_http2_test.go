@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
@@ -231,7 +230,7 @@ func TestGRPCDialogue(t *testing.T) {
 func TestGRPCDeadline(t *testing.T) {
 	t.Parallel()
 	s, app, conn := grpcStage(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*short)
 	defer cancel()
 	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, "/shop.Cart/Wait", meshtest.Raw())
 	if err != nil {

@@ -465,18 +465,18 @@ func TestIPv6(t *testing.T) {
 // ends when nothing has moved, in either direction, for so long.
 func TestIdleTCPConnections(t *testing.T) {
 	t.Parallel()
-	s, _ := tcpStage(t, meshtest.Echo, func(o *app.Options) { o.TCPIdleTimeout = 300 * time.Millisecond })
+	s, _ := tcpStage(t, meshtest.Echo, func(o *app.Options) { o.TCPIdleTimeout = short })
 	c := s.open("10.0.0.1:3306")
 	for range 5 { // in all longer than the timeout
 		c.say("x")
 		c.hear("x")
-		time.Sleep(100 * time.Millisecond) // what is told of here is time
+		time.Sleep(short / 4) // what is told of here is time
 	}
 	start := time.Now()
 	if _, err := c.in.ReadByte(); err == nil {
 		t.Fatal("an idle connection goes on")
 	}
-	if took := time.Since(start); took > 5*time.Second {
+	if took := time.Since(start); took > 5*short {
 		t.Errorf("it was idle for %v", took)
 	}
 	logLine{"response_flags": "SI"}.in(t, s.logged(1)[0])

@@ -34,7 +34,7 @@ func twoStage(t *testing.T, change ...func(*app.Options)) (s *stage, apps [2]*me
 }
 
 // shortConnect has what does not answer given up soon.
-func shortConnect(o *app.Options) { o.ConnectTimeout = 300 * time.Millisecond }
+func shortConnect(o *app.Options) { o.ConnectTimeout = short }
 
 // TestAnotherEndpoint: whatever keeps a request from reaching one endpoint, it
 // goes to another, a POST with a body too, since no application has seen it.
@@ -387,7 +387,7 @@ func TestConnectAboveGoAway(t *testing.T) {
 	if r.StatusCode != 200 {
 		t.Errorf("status %d", r.StatusCode)
 	}
-	if took := time.Since(start); took > 5*time.Second {
+	if took := time.Since(start); took > 5*short {
 		t.Errorf("it took %v: the request hung where nobody looks at it", took)
 	}
 	if connects.Load() != 1 || node.Accepted() != 2 {
@@ -567,7 +567,7 @@ func TestLeastRequest(t *testing.T) {
 func TestRequestTimeout(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, world(pod("echo", 21), service("echo", "10.0.0.1", port(8080, "http")),
-		httpRoute("echo", "{timeouts: {request: 300ms}, backendRefs: [{name: echo, port: 8080}]}")))
+		httpRoute("echo", fmt.Sprintf("{timeouts: {request: %v}, backendRefs: [{name: echo, port: 8080}]}", short))))
 	s.node("echo", 21)
 	app := s.HTTP("echo", s.Addr(21, 8080))
 	left := make(chan struct{}, 1)
@@ -588,8 +588,8 @@ func TestRequestTimeout(t *testing.T) {
 	if r.StatusCode != 504 {
 		t.Errorf("status %d, expected 504", r.StatusCode)
 	}
-	if took < 300*time.Millisecond || took > 2*time.Second {
-		t.Errorf("it took %v, expected 300 ms", took)
+	if took < short || took > 2*short {
+		t.Errorf("it took %v, expected %v", took, short)
 	}
 	<-left
 	if n := len(app.Requests()); n != 2 {
@@ -603,7 +603,7 @@ func TestRequestTimeout(t *testing.T) {
 func TestAttemptTimeout(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, world(pod("echo", 21), pod("echo", 22), service("echo", "10.0.0.1", port(8080, "http")),
-		httpRoute("echo", "{timeouts: {request: 10s, backendRequest: 300ms}, retry: {attempts: 1, codes: [503]}, backendRefs: [{name: echo, port: 8080}]}")))
+		httpRoute("echo", fmt.Sprintf("{timeouts: {request: 30s, backendRequest: %v}, retry: {attempts: 1, codes: [503]}, backendRefs: [{name: echo, port: 8080}]}", short))))
 	var apps [2]*meshtest.HTTPApp
 	for i := range apps {
 		host := byte(21 + i)
