@@ -27,6 +27,7 @@ type options struct {
 	rootNamespace      string
 
 	discovery, health, metrics string
+	webhook                    int
 	lease                      time.Duration
 	logLevel, logFormat        string
 }
@@ -44,6 +45,7 @@ func (o *options) register(f *pflag.FlagSet) {
 	f.StringVar(&o.clusterID, "cluster-id", "Kubernetes", "name of the cluster in the mesh, as istiod calls it")
 	f.StringVar(&o.rootNamespace, "root-namespace", "istio-system", "namespace of the policies for a whole GatewayClass")
 	f.StringVar(&o.discovery, "discovery", ":15012", "address that waypoints get their configuration from")
+	f.IntVar(&o.webhook, "webhook-port", 15017, "port that the API server asks for admission at")
 	f.StringVar(&o.health, "health", ":15021", "address of /healthz and /readyz")
 	f.StringVar(&o.metrics, "metrics", ":15020", "address of /metrics")
 	f.DurationVar(&o.lease, "lease", 15*time.Second, "how long the leader may be silent before another replica takes over")
@@ -75,7 +77,7 @@ func (o *options) settings(cmd *cobra.Command) (controller.Options, error) {
 			TrustDomain: o.trustDomain, ClusterDomain: o.clusterDomain,
 		},
 		TrustDomainAliases: o.trustDomainAliases, ClusterID: o.clusterID, RootNamespace: o.rootNamespace,
-		Discovery: o.discovery, Health: o.health, Metrics: o.metrics, LeaseDuration: o.lease,
+		Discovery: o.discovery, Health: o.health, Metrics: o.metrics, Webhook: o.webhook, LeaseDuration: o.lease,
 	}, err
 }
 

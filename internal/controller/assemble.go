@@ -12,8 +12,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	"github.com/waypoint-mesh/waypoint/internal/controller/admission"
 	"github.com/waypoint-mesh/waypoint/internal/controller/ca"
 	"github.com/waypoint-mesh/waypoint/internal/controller/discovery"
 	"github.com/waypoint-mesh/waypoint/internal/controller/feed"
@@ -24,38 +26,35 @@ import (
 )
 
 // assemble adds everything that runs to a manager.
-func assemble(ctx context.Context, o Options, m manager.Manager) error {
-	issuer, err := authority(ctx, o, m)
-	if err != nil {
+func assemble(ctx context.Context, o Options, m manager.Manager, issuer *ca.Issuer) error {
+	if err := authority(ctx, o, m, issuer); err != nil {
 		return err
 	}
 	follow, server, err := configuration(o, m)
 	if err != nil {
 		return err
 	}
-	again := make(chan event.GenericEvent)
-	err = errors.Join(
+	toGateways, toAdmission := make(chan event.GenericEvent), make(chan event.GenericEvent)
+	m.GetWebhookServer().Register(admission.Path, &webhook.Admission{Handler: &admission.Handler{
+		Scheme: m.GetScheme(), Gateway: follow.Feed.Gateway, Any: follow.Feed.Any,
+	}})
+	return errors.Join(
 		m.Add(serve(o, issuer, follow.Feed, server)),
-		m.Add(onRoots(issuer, again)),
-		gateway.Setup(m, gateway.Options{Settings: o.Waypoints, Roots: issuer.Roots, Again: again}),
+		m.Add(onRoots(issuer, toGateways, toAdmission)),
+		gateway.Setup(m, gateway.Options{Settings: o.Waypoints, Roots: issuer.Roots, Again: toGateways}),
+		admission.Register(m, gateway.FieldManager, issuer.Roots, toAdmission),
 		m.AddHealthzCheck("alive", healthz.Ping),
 		m.AddReadyzCheck("configuration", closed(follow.Feed.Synced(), "the API server's objects have not been read yet")),
 		m.AddReadyzCheck("certificate", closed(issuer.Ready(), "there is no CA yet: the leader makes it")),
 	)
-	return err
 }
 
 // authority: the leader keeps the CA, every replica issues from it.
-func authority(ctx context.Context, o Options, m manager.Manager) (*ca.Issuer, error) {
-	host, _, err := net.SplitHostPort(o.Waypoints.Controller)
-	if err != nil {
-		return nil, err
-	}
-	issuer := ca.NewIssuer(o.Log, host)
+func authority(ctx context.Context, o Options, m manager.Manager, issuer *ca.Issuer) error {
 	if err := issuer.Follow(ctx, m.GetCache()); err != nil {
-		return nil, err
+		return err
 	}
-	return issuer, m.Add(&ca.Keeper{
+	return m.Add(&ca.Keeper{
 		Client: m.GetClient(), Live: m.GetAPIReader(), Namespace: o.Namespace, Log: o.Log, Gone: issuer.Gone(),
 	})
 }
@@ -124,8 +123,9 @@ func serve(o Options, issuer *ca.Issuer, f *feed.Feed, server *discovery.Server)
 	}
 }
 
-// onRoots has all Gateways looked at again when the roots are others.
-func onRoots(issuer *ca.Issuer, again chan<- event.GenericEvent) manager.Runnable {
+// onRoots tells those who pass the roots on when they are others. It runs on the
+// leader, since they do.
+func onRoots(issuer *ca.Issuer, listeners ...chan<- event.GenericEvent) manager.Runnable {
 	return manager.RunnableFunc(func(ctx context.Context) error {
 		for {
 			select {
@@ -133,10 +133,12 @@ func onRoots(issuer *ca.Issuer, again chan<- event.GenericEvent) manager.Runnabl
 			case <-ctx.Done():
 				return nil
 			}
-			select {
-			case again <- event.GenericEvent{Object: &gatewayv1.Gateway{}}:
-			case <-ctx.Done():
-				return nil
+			for _, l := range listeners {
+				select {
+				case l <- event.GenericEvent{Object: &gatewayv1.Gateway{}}:
+				case <-ctx.Done():
+					return nil
+				}
 			}
 		}
 	})

@@ -2,14 +2,17 @@ package controller
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"time"
 
 	"github.com/go-logr/logr"
 	networkingv1 "istio.io/client-go/pkg/apis/networking/v1"
 	securityv1 "istio.io/client-go/pkg/apis/security/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
@@ -25,8 +28,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	"github.com/waypoint-mesh/waypoint/internal/controller/admission"
 	"github.com/waypoint-mesh/waypoint/internal/controller/ca"
 	"github.com/waypoint-mesh/waypoint/internal/controller/feed"
 	"github.com/waypoint-mesh/waypoint/internal/controller/gateway"
@@ -49,6 +54,8 @@ type Options struct {
 	// Discovery, Health and Metrics are addresses to listen on, of the latter two
 	// "0": not at all.
 	Discovery, Health, Metrics string
+	// Webhook is the port that the API server asks for admission at.
+	Webhook int
 	// LeaseDuration is how long the leader may be silent before another replica
 	// takes over; 0: 15 s.
 	LeaseDuration time.Duration
@@ -62,11 +69,16 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return fmt.Errorf("how to reach the API server: %w", err)
 	}
-	m, err := newManager(o, api, logger)
+	host, _, err := net.SplitHostPort(o.Waypoints.Controller)
+	if err != nil {
+		return fmt.Errorf("where waypoints reach us: %w", err)
+	}
+	issuer := ca.NewIssuer(o.Log, host, "waypoint-controller."+o.Namespace+".svc") // the latter for the API server
+	m, err := newManager(o, api, logger, issuer)
 	if err != nil {
 		return fmt.Errorf("the API server at %s: %w", api.Host, err)
 	}
-	if err := assemble(ctx, o, m); err != nil {
+	if err := assemble(ctx, o, m, issuer); err != nil {
 		return err
 	}
 	return m.Start(ctx)
@@ -88,7 +100,7 @@ func restConfig(kubeconfig string) (*rest.Config, error) {
 	return c, nil
 }
 
-func newManager(o Options, api *rest.Config, logger logr.Logger) (manager.Manager, error) {
+func newManager(o Options, api *rest.Config, logger logr.Logger, issuer *ca.Issuer) (manager.Manager, error) {
 	scheme, err := newScheme()
 	if err != nil {
 		return nil, err
@@ -103,7 +115,10 @@ func newManager(o Options, api *rest.Config, logger logr.Logger) (manager.Manage
 		Logger:                 logger,
 		Cache:                  cacheOptions(o.Namespace),
 		HealthProbeBindAddress: o.Health,
-		Metrics:                metricsserver.Options{BindAddress: o.Metrics},
+		WebhookServer: webhook.NewServer(webhook.Options{Port: o.Webhook, TLSOpts: []func(*tls.Config){func(c *tls.Config) {
+			c.MinVersion, c.GetCertificate = tls.VersionTLS13, issuer.Certificate
+		}}}),
+		Metrics: metricsserver.Options{BindAddress: o.Metrics},
 
 		LeaderElection:                true,
 		LeaderElectionID:              "waypoint-controller",
@@ -137,6 +152,9 @@ func cacheOptions(namespace string) cache.Options {
 			&corev1.Secret{}: {Namespaces: map[string]cache.Config{
 				namespace: {FieldSelector: fields.OneTermEqualSelector("metadata.name", ca.SecretName)},
 			}},
+			&admissionregistrationv1.ValidatingWebhookConfiguration{}: {
+				Field: fields.OneTermEqualSelector("metadata.name", admission.ConfigurationName),
+			},
 			&corev1.Pod{}:                            {Transform: feed.Trim},
 			&appsv1.Deployment{}:                     ours,
 			&corev1.ServiceAccount{}:                 ours,

@@ -56,3 +56,10 @@ func (f *Feed) Gateway(g discovery.Gateway) bool {
 	defer f.mu.Unlock()
 	return f.translators[g] != nil
 }
+
+// Any reports whether there is a Gateway of ours at all.
+func (f *Feed) Any() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.translators) > 0
+}
