@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -41,7 +42,7 @@ func (w *town) still(what string, f func() int64) {
 // Clients that ask and do not read: what is held for each is bounded, whatever
 // they ask for, and others are served.
 func TestAttackZeroWindows(t *testing.T) {
-	const streams = 100
+	const streams = 60 // which share one tunnel to the node proxy
 	for _, inner := range []bool{false, true} {
 		w := newTown(t, "", nil)
 		w.http["echo-v1"].Handle(endless)
@@ -72,6 +73,9 @@ func TestAttackZeroWindows(t *testing.T) {
 			t.Errorf("%d MiB held for %d streams that nobody reads", held>>20, streams)
 		}
 		w.check(call{}, w.send(call{to: "echo-v2/"}), want{app: "echo-v2"})
+		if got := echoOnce(w.as("prod/other").GRPC(w.wp.Addr, vipOf("echo-v1:7070")), "/any.Service/Method"); got != "echo-v1" || w.nodes["echo-v1"].Accepted() != 1 {
+			t.Errorf("another client of the same pod: %s, over %d tunnels", got, w.nodes["echo-v1"].Accepted())
+		}
 		c.Close()
 		w.Eventually("all is let go of", func() bool { return usage().heap < before.heap+16<<20 })
 	}
@@ -123,6 +127,34 @@ func TestAttackUnreadAnswers(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Requests one behind the other, from a client that reads no answers: a few are
+// served, and the rest stays where it is.
+func TestAttackPipelining(t *testing.T) {
+	w := newTown(t, "", nil)
+	stalled := w.as("prod/stalled")
+	stalled.Settings.StreamWindow = 1000
+	stream, err := stalled.Dial(t.Context(), w.wp.Addr, "10.0.0.2:80")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := usage()
+	requests := strings.Repeat("GET / HTTP/1.1\r\nHost: echo-v1\r\n\r\n", 1000)
+	if err := stream.SetWriteDeadline(time.Now().Add(500 * time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	sent := 0
+	for err == nil && sent < 1000000 {
+		_, err = io.WriteString(stream, requests)
+		sent += 1000
+	}
+	served := func() int64 { return int64(len(w.http["echo-v1"].Requests())) }
+	w.still("no more is served", served)
+	if held := usage().heap - before.heap; served() > 1000 || held > 16<<20 {
+		t.Errorf("%d of %d requests were served to a client that reads nothing, and %d KiB held", served(), sent, held>>10)
+	}
+	w.check(call{}, w.send(call{to: "echo-v2/", from: "prod/stalled"}), want{app: "echo-v2"})
 }
 
 // A request's body that nobody reads: the client is held up, and its other streams
