@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -101,6 +102,28 @@ func TestRunIsControlled(t *testing.T) {
 	c.stop()
 	c.wait().want(t, exitOK)
 	waypoint(t, args(filepath.Join(write(t, "file", ""), "file"))...).want(t, exitFailed, "--state-dir")
+}
+
+// TestRunIsCertified gets certificates from Istio's CA, and from a SPIFFE agent.
+func TestRunIsCertified(t *testing.T) {
+	m := meshtest.New(t)
+	ca, agent := m.Authority(), m.Agent()
+	agent.Issue(m.Certificate(clientID), m.Certificate(waypointID))
+	mesh := write(t, "mesh.yaml", shop)
+	for name, flags := range map[string][]string{
+		"ca":    {"--ca", ca.Addr, "--ca-root", ca.Root, "--ca-token", ca.Token, "--cluster-id", "west", "--cert-ttl", "1h"},
+		"agent": {"--workload-api", agent.Socket, "--identity", waypointID},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := start(t, append(append([]string{"run", "--config", mesh}, nowhere...), flags...)...)
+			c.says(`msg="certificate in force" .*identity=` + waypointID)
+			c.stop()
+			c.wait().want(t, exitOK)
+		})
+	}
+	if call := ca.Calls()[0]; call.Cluster != "west" || call.TTL != time.Hour {
+		t.Errorf("the CA was asked with %+v", call)
+	}
 }
 
 func TestValidate(t *testing.T) {

@@ -49,6 +49,7 @@ func (a *App) findCertificates(context.Context) error {
 		}
 		a.certs = files
 	}
+	a.judgeCertificate() // files are there already
 	return nil
 }
 
@@ -72,7 +73,8 @@ func (a *App) watchCertificate(ctx context.Context) {
 	}
 }
 
-// judgeCertificate returns after how long it may have to be judged otherwise.
+// judgeCertificate says whether the certificate has us ready, and returns after
+// how long that may be otherwise.
 func (a *App) judgeCertificate() time.Duration {
 	_, notAfter, err := a.certs.Identity()
 	left := time.Until(notAfter)
