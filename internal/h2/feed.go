@@ -114,11 +114,17 @@ func (c *Conn) takeFrame(p []byte) ([]byte, error) {
 	}
 }
 
+// http1 is how a server answers that knows nothing of HTTP/2.
+const http1 = "HTTP/1."
+
 // need returns how many bytes of the frame that p begins with have to be there
 // before it can be handled, as far as p tells.
 func (c *Conn) need(p []byte) (int, error) {
 	if len(p) < headerLen {
 		return headerLen, nil
+	}
+	if c.client && !c.settled && string(p[:len(http1)]) == http1 {
+		return 0, connError(ProtocolError, "the server speaks HTTP/1.1, not HTTP/2")
 	}
 	h := parseHeader(p)
 	if err := c.checkHeader(h); err != nil {

@@ -74,6 +74,7 @@ func (e *exchange) upFailure(err error) *failure {
 	f := &failure{reply: &upstreamClosed, err: err, stale: e.up.stale()}
 	var fault *h1.Error
 	var stream *h2.StreamError
+	var conn *h2.ConnError
 	switch {
 	case errors.As(err, &fault):
 		f.reply = &upstreamInvalid
@@ -87,8 +88,20 @@ func (e *exchange) upFailure(err error) *failure {
 		if !stream.Remote {
 			f.reply = &upstreamInvalid
 		}
+	case errors.As(err, &conn) && !conn.Remote && breaksProtocol(conn.Code):
+		f.reply = &upstreamInvalid
 	}
 	return f
+}
+
+// breaksProtocol reports whether a connection that we ended with the code had
+// brought what is not HTTP/2.
+func breaksProtocol(code h2.ErrCode) bool {
+	switch code {
+	case h2.ProtocolError, h2.FrameSizeError, h2.FlowControlError, h2.CompressionError:
+		return true
+	}
+	return false
 }
 
 // recordFailure puts what ended the exchange on record.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/waypoint-mesh/waypoint/internal/flow"
+	"github.com/waypoint-mesh/waypoint/internal/mesh"
 	"github.com/waypoint-mesh/waypoint/internal/route"
 	"github.com/waypoint-mesh/waypoint/internal/task"
 )
@@ -74,6 +75,34 @@ func TestFailures(t *testing.T) {
 			}
 			if n := r.port.Endpoints[0].Load.InFlight.Load(); n != 0 {
 				t.Errorf("%d still in flight", n)
+			}
+		})
+	}
+}
+
+// TestWrongVersion: an endpoint that does not speak the declared version of HTTP
+// broke the protocol, and the record says which it speaks.
+func TestWrongVersion(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		protocol mesh.Protocol
+		answer   string
+		reason   string
+	}{
+		{"HTTP/1.1 instead of 2", mesh.HTTP2, "HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", "the server speaks HTTP/1.1, not HTTP/2"},
+		{"neither", mesh.HTTP2, "SSH-2.0-x\r\n\r\n", "FRAME_SIZE_ERROR"},
+		{"HTTP/2 instead of 1.1", mesh.HTTP1, "\x00\x00\x00\x04\x00\x00\x00\x00\x00\r\n\r\n", "HTTP/1 message refused"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newRig(t, task.Coroutines, scripted(nil, tt.answer))
+			r.port.Protocol = tt.protocol
+			c := r.connect()
+			if res := r.roundTrip(c, bufio.NewReader(c), "GET", get); res.StatusCode != 502 {
+				t.Errorf("answered %v", res)
+			}
+			f := r.flows(1)[0]
+			if f.Flags != flow.UpstreamProtocolError || f.Details != "upstream_reset_before_response_started{protocol_error}" || !strings.Contains(f.UpstreamFailure, tt.reason) {
+				t.Errorf("recorded %v %q %q", f.Flags, f.Details, f.UpstreamFailure)
 			}
 		})
 	}
