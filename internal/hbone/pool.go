@@ -46,13 +46,13 @@ func (p *pool) acquire(b *task.Batch, w *waiter) (*tunnel, error) {
 	mayDial := !p.dialing && len(p.tunnels) < p.d.config.MaxTunnels
 	dial := t == nil && err == nil && mayDial
 	p.dialing = p.dialing || dial
-	var next *waiter
+	var next task.Waker
 	if t != nil && (mayDial || p.bestLocked() != nil) {
 		next = p.firstLocked()
 	}
 	p.mu.Unlock()
 	if next != nil {
-		next.w.Wake(b)
+		next.Wake(b)
 	}
 	if dial {
 		go p.dial()
@@ -93,11 +93,13 @@ func (p *pool) bestLocked() *tunnel {
 	return best
 }
 
-func (p *pool) firstLocked() *waiter {
+// firstLocked is whom to wake, once the lock is let go of: nil, if nobody waits. The
+// waiter itself may be used again by then.
+func (p *pool) firstLocked() task.Waker {
 	if len(p.waiting) == 0 {
 		return nil
 	}
-	return p.waiting[0]
+	return p.waiting[0].w
 }
 
 func (p *pool) dequeueLocked(w *waiter) {
@@ -128,7 +130,7 @@ func (p *pool) release(b *task.Batch, t *tunnel) {
 	w := p.firstLocked()
 	p.mu.Unlock()
 	if w != nil {
-		w.w.Wake(b)
+		w.Wake(b)
 	}
 }
 
@@ -140,7 +142,7 @@ func (p *pool) setLimit(b *task.Batch, t *tunnel, limit int) {
 	w := p.firstLocked()
 	p.mu.Unlock()
 	if w != nil {
-		w.w.Wake(b)
+		w.Wake(b)
 	}
 }
 
@@ -160,7 +162,7 @@ func (p *pool) drop(b *task.Batch, t *tunnel) {
 	w := p.firstLocked()
 	p.mu.Unlock()
 	if w != nil {
-		w.w.Wake(b) // it sees to another dial
+		w.Wake(b) // it sees to another dial
 	}
 }
 
@@ -188,17 +190,19 @@ func (p *pool) failed(b *task.Batch, err error) {
 	waiting := p.takeWaitingLocked(err)
 	p.mu.Unlock()
 	for _, w := range waiting {
-		w.w.Wake(b)
+		w.Wake(b)
 	}
 }
 
-func (p *pool) takeWaitingLocked(err error) []*waiter {
-	waiting := p.waiting
-	p.waiting = nil
-	for _, w := range waiting {
+// takeWaitingLocked empties the queue for err, and returns whom to wake.
+func (p *pool) takeWaitingLocked(err error) []task.Waker {
+	wakers := make([]task.Waker, len(p.waiting))
+	for i, w := range p.waiting {
+		wakers[i] = w.w
 		w.queued, w.err = false, err
 	}
-	return waiting
+	p.waiting = nil
+	return wakers
 }
 
 // add takes a tunnel that a dial made, and reports whether it is wanted.
@@ -213,7 +217,7 @@ func (p *pool) add(b *task.Batch, t *tunnel) bool {
 	w := p.firstLocked()
 	p.mu.Unlock()
 	if w != nil {
-		w.w.Wake(b)
+		w.Wake(b)
 	}
 	return wanted
 }
@@ -246,6 +250,6 @@ func (p *pool) retire(b *task.Batch) {
 		t.h2.Drain(b)
 	}
 	for _, w := range waiting {
-		w.w.Wake(b)
+		w.Wake(b)
 	}
 }
