@@ -25,6 +25,10 @@ help: ## this list
 build: ## bin/waypoint: static, without paths of this machine in it
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/waypoint ./cmd/waypoint
 
+.PHONY: build-controller
+build-controller: ## bin/waypoint-controller, likewise
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/waypoint-controller ./cmd/waypoint-controller
+
 .PHONY: demo
 demo: build ## watch a waypoint at work, on loopback addresses alone (DEMOFLAGS=--keep to play on, --output=json)
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/waypoint-demo ./cmd/waypoint-demo
@@ -93,6 +97,21 @@ conformance: export WAYPOINT := $(CURDIR)/bin/waypoint
 conformance: $(TOOLS)/h2spec build ## h2spec, curl, nghttp, h2load, grpc-go, WebSocket against bin/waypoint and internal/h2
 	$(GO) test -count=1 -v -run '^TestH2spec$$' ./internal/h2
 	$(GO) test -count=1 -v ./test/conformance
+
+# What a Kubernetes API server is made of, built once: a quarter of an hour on two cores. COMPONENTS="" builds
+# all that test/meshlab runs, istiod and its conformance suite too.
+LAB        := $(HOME)/.cache/meshlab
+COMPONENTS ?= etcd kube-apiserver
+
+.PHONY: components
+components: ## etcd and kube-apiserver from their Go modules, kept in ~/.cache/meshlab/bin
+	BIN=$(LAB)/bin test/meshlab/build.sh --missing $(COMPONENTS)
+
+.PHONY: e2e
+e2e: export WAYPOINT_E2E_BIN := $(LAB)/bin
+e2e: export WAYPOINT_CONTROLLER := $(CURDIR)/bin/waypoint-controller
+e2e: components build-controller ## the controller against a real API server, with the rights it has when deployed
+	$(GO) test -count=1 -v $(TESTFLAGS) ./test/e2e
 
 .PHONY: lint
 lint: $(TOOLS)/golangci-lint ## static checks and formatting
