@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/netip"
 	"sync"
 	"time"
@@ -133,7 +134,27 @@ func (a *App) changed(was, is *mesh.Snapshot) {
 		if len(gone) == 0 {
 			return
 		}
-		a.l7.Retain(b, func(k upstream.Key) bool { return !gone.has(k.Addr.Addr()) })
-		a.tunnels.Retain(func(addr netip.AddrPort) bool { return !gone.has(addr.Addr()) })
+		a.letGo(b, gone)
+		// Who had chosen such an endpoint before may be connecting to it right now.
+		a.sched.After(a.o.ConnectTimeout, lateDials{a, gone})
 	})
+}
+
+// letGo ends tunnels and idle connections to addresses whose endpoints have left.
+func (a *App) letGo(b *task.Batch, gone addrs) {
+	a.l7.Retain(b, func(k upstream.Key) bool { return !gone.has(k.Addr.Addr()) })
+	a.tunnels.Retain(func(addr netip.AddrPort) bool { return !gone.has(addr.Addr()) })
+}
+
+// lateDials are those that were under way when endpoints left.
+type lateDials struct {
+	a    *App
+	gone addrs
+}
+
+// Wake lets go of what they made, except where there is somebody again.
+func (l lateDials) Wake(b *task.Batch) {
+	now := l.a.store.Load().Workloads
+	maps.DeleteFunc(l.gone, func(addr netip.Addr, _ struct{}) bool { return now[addr] != nil })
+	l.a.letGo(b, l.gone)
 }
