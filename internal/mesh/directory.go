@@ -78,8 +78,20 @@ func (d *directory[K, V]) publish() (m map[K]V, changed bool) {
 	return d.current, true
 }
 
-// conflicts tells which keys several claim.
-func (d *directory[K, V]) conflicts(what string, name func(V) string) (problems []Problem) {
+// others returns those who claim a key that another has, best first.
+func (d *directory[K, V]) others() map[K][]V {
+	if len(d.contested) == 0 {
+		return nil
+	}
+	others := make(map[K][]V, len(d.contested))
+	for k := range d.contested {
+		others[k] = slices.Clone(d.claims[k][1:])
+	}
+	return others
+}
+
+// conflicts tells which keys several claim, and what becomes of that.
+func (d *directory[K, V]) conflicts(what, outcome string, name func(V) string) (problems []Problem) {
 	for k := range d.contested {
 		claims := d.claims[k]
 		names := make([]string, len(claims))
@@ -88,7 +100,7 @@ func (d *directory[K, V]) conflicts(what string, name func(V) string) (problems 
 		}
 		problems = append(problems, Problem{
 			Object: fmt.Sprintf("%s %v", what, k),
-			Reason: fmt.Sprintf("claimed by %s: the first has it", strings.Join(names, ", ")),
+			Reason: fmt.Sprintf("claimed by %s: %s", strings.Join(names, ", "), outcome),
 		})
 	}
 	slices.SortFunc(problems, func(a, b Problem) int { return cmp.Compare(a.Object, b.Object) })

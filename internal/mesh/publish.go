@@ -25,10 +25,11 @@ func (b *Builder) Publish() *Snapshot {
 	next.Hosts, hostsChanged = b.hosts.publish()
 	next.Workloads, addrsChanged = b.addrs.publish()
 	if vipsChanged || hostsChanged || addrsChanged {
+		next.OtherVIPs, next.OtherHosts = b.vips.others(), b.hosts.others()
 		next.Conflicts = slices.Concat(
-			b.vips.conflicts("address", func(s *Service) string { return s.Key }),
-			b.hosts.conflicts("host", func(s *Service) string { return s.Key }),
-			b.addrs.conflicts("workload address", func(w *Workload) string { return w.UID }),
+			b.vips.conflicts("address", "the first has it", func(s *Service) string { return s.Key }),
+			b.hosts.conflicts("host", "the first has the ports that several have", func(s *Service) string { return s.Key }),
+			b.addrs.conflicts("workload address", "the first has it", func(w *Workload) string { return w.UID }),
 		)
 	}
 	if b.staleRest {

@@ -49,6 +49,10 @@ type Snapshot struct {
 	VIPs      map[netip.Addr]*Service
 	Hosts     map[string]*Service
 	Workloads map[netip.Addr]*Workload
+	// OtherVIPs and OtherHosts are the services that claim what one of those
+	// above has, the next one first.
+	OtherVIPs  map[netip.Addr][]*Service
+	OtherHosts map[string][]*Service
 	// Rejected lists the objects that were refused, by name. The last good
 	// version of such an object is in force, or, if there is none, what fails
 	// closed in its place.
@@ -66,13 +70,31 @@ type Problem struct{ Object, Reason string }
 // is nobody's.
 func (s *Snapshot) VIP(addr netip.AddrPort) (*Service, *Port) {
 	svc := s.VIPs[addr.Addr()]
-	return svc, svc.Port(addr.Port())
+	if port := svc.Port(addr.Port()); port != nil || svc == nil {
+		return svc, port
+	}
+	return shared(svc, s.OtherVIPs[addr.Addr()], addr.Port())
 }
 
 // Host is VIP for a host name.
 func (s *Snapshot) Host(name string, port uint16) (*Service, *Port) {
 	svc := s.Hosts[name]
-	return svc, svc.Port(port)
+	if p := svc.Port(port); p != nil || svc == nil {
+		return svc, p
+	}
+	return shared(svc, s.OtherHosts[name], port)
+}
+
+// shared finds a port that svc has not in another service of the same host name:
+// ServiceEntries of several namespaces may give one host each some of its ports.
+// Services of other names get nothing of an address that is not theirs.
+func shared(svc *Service, others []*Service, number uint16) (*Service, *Port) {
+	for _, other := range others {
+		if port := other.Port(number); port != nil && other.Attached && other.Hostname == svc.Hostname {
+			return other, port
+		}
+	}
+	return svc, nil
 }
 
 // Gateway is which waypoint we are.

@@ -106,13 +106,26 @@ func TestServiceEntryParent(t *testing.T) {
 	})
 }
 
-// Two ServiceEntries for one host, on two ports: each port routes.
+// ServiceEntries for one host, in two namespaces and on several ports: each port
+// routes, by address and by name.
 func TestServiceEntriesOfOneHost(t *testing.T) {
-	w := newTown(t, serviceEntry("one", "foo.example", "10.0.2.1", 446)+serviceEntry("two", "foo.example", "10.0.2.1", 448), nil)
-	w.expect([]expectation{
-		{"446", call{to: "10.0.2.1:446/"}, want{app: "echo-v2"}},
-		{"448", call{to: "10.0.2.1:448/"}, want{app: "echo-v2"}},
-	})
+	base := replaceOnce(townBase, "protocol: HBONE}", "protocol: HBONE, allowedRoutes: {namespaces: {from: All}}}")
+	elsewhere := strings.NewReplacer("namespace: prod", "namespace: other", "127.66.0.22", "127.66.0.25").Replace(serviceEntry("three", "foo.example", "10.0.2.1", 450))
+	w := newTownWithout(t)
+	w.HTTP("elsewhere", w.Addr(25, 8080))
+	w.NodeProxy(w.IP(25), "spiffe://cluster.local/ns/other/sa/echo-v2")
+	w.start(base+serviceEntry("one", "foo.example", "10.0.2.1", 446)+serviceEntry("two", "foo.example", "10.0.2.1", 448)+`
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: other, labels: {istio.io/use-waypoint: waypoint, istio.io/use-waypoint-namespace: prod}}
+`+elsewhere, nil)
+	for _, host := range []string{"10.0.2.1", "foo.example"} {
+		for port, app := range map[string]string{":446/": "echo-v2", ":448/": "echo-v2", ":450/": "elsewhere"} {
+			c := call{to: host + port}
+			w.check(c, w.send(c), want{app: app})
+		}
+	}
 }
 
 // What is called is what is dialled: a pod's own address takes no routes of

@@ -1,6 +1,7 @@
 package stories
 
 import (
+	"strings"
 	"testing"
 )
 
@@ -128,6 +129,16 @@ func TestMeshRouting(t *testing.T) {
 			{"second", call{to: "echo/?q=b&q=a"}, want{status: 404}},
 			{"escaped", call{to: "echo/?%71=%61"}, want{app: "echo-v1", target: "/?%71=%61"}},
 		}},
+		{"a section is a port's name", meshRoute("HTTPRoute", "r", "prod", "name: echo, sectionName: http-alt", leadsTo("/", "echo-v2")), []expectation{
+			{"that port", call{to: "echo:8080/"}, want{app: "echo-v2"}},
+			{"a backend without routes of its own", call{to: "echo-v1:8080/"}, want{app: "echo-v1"}},
+		}},
+		{"a Service without endpoints may be routed", strings.Replace(townService("other", "app: nobody"), "selector: {app: nobody}", "selector: {}", 1) + meshRoute("HTTPRoute", "r", "prod", "name: other", leadsTo("/", "echo-v2")), []expectation{
+			{"routed", call{to: "other/"}, want{app: "echo-v2"}},
+		}},
+		{"an ExternalName is no backend", externalName + meshRoute("HTTPRoute", "r", "prod", "name: echo", "{backendRefs: [{name: elsewhere, port: 80}]}"), []expectation{
+			{"500", call{to: "echo/"}, want{status: 500, app: "none"}},
+		}},
 		{"paths have one form", meshRoute("HTTPRoute", "r", "prod", "name: echo", leadsTo("/admin", "echo-v1")), []expectation{
 			{"dots", call{to: "echo/x/../admin"}, want{app: "echo-v1", target: "/admin"}},
 			{"escaped dots", call{to: "echo/x/%2e%2E/admin/./y"}, want{app: "echo-v1", target: "/admin/y"}},
@@ -142,6 +153,14 @@ func TestMeshRouting(t *testing.T) {
 		})
 	}
 }
+
+const externalName = `
+---
+apiVersion: v1
+kind: Service
+metadata: {name: elsewhere, namespace: prod}
+spec: {type: ExternalName, externalName: example.com, ports: [{port: 80}]}
+`
 
 // withHostnames adds hostnames to a route.
 func withHostnames(route, names string) string {
