@@ -74,6 +74,7 @@ var modules = []module{
 	{"istio.io", []string{"translate", "files", "controller"}, "as k8s.io"},
 	{"k8s.io/client-go", []string{"controller"}, "a waypoint has no API server"},
 	{"sigs.k8s.io/controller-runtime", []string{"controller"}, "as client-go"},
+	{"github.com/go-logr/logr", []string{"controller"}, "controller-runtime logs through it; it is given our slog handler"},
 
 	{"github.com/prometheus", []string{"telemetry"}, "metrics are an observer of flows; no other package counts into a registry"},
 	{"go.opentelemetry.io", []string{"telemetry"}, "as prometheus"},

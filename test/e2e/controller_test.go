@@ -85,7 +85,7 @@ func (c *cluster) resume(ctx context.Context) error {
 		return err
 	}
 	return until(ctx, func() error {
-		return get(ctx, http.DefaultTransport, fmt.Sprintf("http://127.0.0.1:%d/readyz", r.health))
+		return get(ctx, &http.Transport{DisableKeepAlives: true}, fmt.Sprintf("http://127.0.0.1:%d/readyz", r.health))
 	})
 }
 

@@ -11,8 +11,8 @@ import (
 
 // Where a waypoint's pod finds what is mounted.
 const (
-	mountXDSToken = "/var/run/secrets/waypoint/xds"
-	mountCAToken  = "/var/run/secrets/waypoint/ca"
+	mountXDSToken = "/var/run/secrets/waypoint/xds" //nolint:gosec // G101: a place, no token
+	mountCAToken  = "/var/run/secrets/waypoint/ca"  //nolint:gosec // as above
 	mountRoots    = "/var/run/waypoint/controller-roots"
 	mountCARoots  = "/var/run/waypoint/ca-roots"
 	mountState    = "/var/lib/waypoint"

@@ -12,7 +12,7 @@ const FieldManager = "waypoint-mesh.dev/waypoint-controller"
 
 // TokenAudience is that of the tokens by which waypoints prove to the controller
 // who they are. Tokens for the API server or for istiod are not good for it.
-const TokenAudience = "waypoint-mesh.dev"
+const TokenAudience = "waypoint-mesh.dev" //nolint:gosec // G101: whom a token is for, no token
 
 // ManagedBy, as value of LabelManagedBy, marks what we made, so that only that
 // is watched. Whether an object is ours is decided by its owner alone.

@@ -69,9 +69,17 @@ func checkIdentity(p part, base, merged []byte) error {
 		return faultf("%s: %v", p.key, err)
 	}
 	for _, field := range [][]string{
-		{"apiVersion"}, {"kind"}, {"metadata", "name"}, {"metadata", "namespace"}, {"metadata", "ownerReferences"},
-		{"metadata", "finalizers"}, {"metadata", "labels", LabelManagedBy}, {"metadata", "labels", labelGatewayName},
-		{"spec", "selector"}, {"spec", "template", "metadata", "labels", labelGatewayName}, {"spec", "scaleTargetRef"},
+		{"apiVersion"},
+		{"kind"},
+		{"metadata", "name"},
+		{"metadata", "namespace"},
+		{"metadata", "ownerReferences"},
+		{"metadata", "finalizers"},
+		{"metadata", "labels", LabelManagedBy},
+		{"metadata", "labels", labelGatewayName},
+		{"spec", "selector"},
+		{"spec", "template", "metadata", "labels", labelGatewayName},
+		{"spec", "scaleTargetRef"},
 	} {
 		was, _, _ := unstructured.NestedFieldNoCopy(before.Object, field...)
 		is, _, _ := unstructured.NestedFieldNoCopy(after.Object, field...)

@@ -37,12 +37,14 @@ var parts = []part{
 	{"service", corev1.SchemeGroupVersion.WithKind("Service"), corev1.Service{}, false, renderer.service},
 	{
 		"horizontalPodAutoscaler",
-		autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"), autoscalingv2.HorizontalPodAutoscaler{},
+		autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"),
+		autoscalingv2.HorizontalPodAutoscaler{},
 		true, renderer.autoscaler,
 	},
 	{
 		"podDisruptionBudget",
-		policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"), policyv1.PodDisruptionBudget{},
+		policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"),
+		policyv1.PodDisruptionBudget{},
 		true, renderer.disruptionBudget,
 	},
 }

@@ -50,7 +50,8 @@ func TestRoute(t *testing.T) {
 		"nobody of ours": {feed.Report{}, "", nil},
 		"in force":       {feed.Report{Parents: at(1, yes)}, "stock", []string{"Accepted True Accepted In force", "ResolvedRefs True ResolvedRefs"}},
 		"not accepted": {
-			feed.Report{Parents: at(0, translate.Condition{Reason: "NoMatchingParent", Message: "has no port 90"})}, "cart",
+			feed.Report{Parents: at(0, translate.Condition{Reason: "NoMatchingParent", Message: "has no port 90"})},
+			"cart",
 			[]string{"Accepted False NoMatchingParent Has no port 90"},
 		},
 		"a warning": {
@@ -59,7 +60,8 @@ func TestRoute(t *testing.T) {
 			}}, "cart", []string{"Accepted True Accepted spec.x: does nothing"},
 		},
 		"refused": {
-			feed.Report{Parents: at(0, yes), Faults: problem(translate.Error, "must be 1")}, "cart",
+			feed.Report{Parents: at(0, yes), Faults: problem(translate.Error, "must be 1")},
+			"cart",
 			[]string{"Accepted False UnsupportedValue spec.x: must be 1. The last version that was right stays in force"},
 		},
 	} {
