@@ -73,10 +73,10 @@ func (o *options) settings(cmd *cobra.Command) (controller.Options, error) {
 	return controller.Options{
 		Log: log, Version: version, Kubeconfig: o.kubeconfig, Namespace: o.namespace,
 		Waypoints: gateway.Settings{
-			Image: o.image, Controller: o.address, CA: o.ca, CARoots: o.caRoots,
+			Image: o.image, Controller: o.address, CA: o.ca, ClusterID: o.clusterID, CARoots: o.caRoots,
 			TrustDomain: o.trustDomain, ClusterDomain: o.clusterDomain,
 		},
-		TrustDomainAliases: o.trustDomainAliases, ClusterID: o.clusterID, RootNamespace: o.rootNamespace,
+		TrustDomainAliases: o.trustDomainAliases, RootNamespace: o.rootNamespace,
 		Discovery: o.discovery, Health: o.health, Metrics: o.metrics, Webhook: o.webhook, LeaseDuration: o.lease,
 	}, err
 }

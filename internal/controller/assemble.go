@@ -79,7 +79,7 @@ func configuration(o Options, m manager.Manager) (*feed.Follower, *discovery.Ser
 		ControllerName: gateway.ControllerName, Log: o.Log, Sink: sink{server, writer},
 		Translate: translate.Options{
 			TrustDomain: o.Waypoints.TrustDomain, TrustDomainAliases: o.TrustDomainAliases,
-			ClusterDomain: o.Waypoints.ClusterDomain, ClusterID: o.ClusterID, RootNamespace: o.RootNamespace,
+			ClusterDomain: o.Waypoints.ClusterDomain, ClusterID: o.Waypoints.ClusterID, RootNamespace: o.RootNamespace,
 		},
 	})
 	follow := &feed.Follower{Feed: f, Cache: m.GetCache(), Scheme: m.GetScheme(), Mapper: m.GetRESTMapper(), Log: o.Log}

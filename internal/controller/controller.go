@@ -49,8 +49,8 @@ type Options struct {
 	// Waypoints is what all waypoints have in common.
 	Waypoints gateway.Settings
 	// Of the mesh, see translate.Options.
-	TrustDomainAliases       []string
-	ClusterID, RootNamespace string
+	TrustDomainAliases []string
+	RootNamespace      string
 	// Discovery, Health and Metrics are addresses to listen on, of the latter two
 	// "0": not at all.
 	Discovery, Health, Metrics string

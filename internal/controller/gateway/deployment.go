@@ -121,6 +121,7 @@ func (r renderer) args() []string {
 		"--ca=" + s.CA,
 		"--ca-token=" + mountCAToken + "/token",
 		"--ca-root=" + mountCARoots + "/root-cert.pem",
+		"--cluster-id=" + s.ClusterID,
 	}
 }
 

@@ -20,6 +20,8 @@ type Settings struct {
 	Controller string
 	// CA is where they get their certificates, Istio's CA service: "host:port".
 	CA string
+	// ClusterID is how that service calls the cluster.
+	ClusterID string
 	// CARoots is the ConfigMap in each namespace that holds the roots to trust for
 	// it, under the key root-cert.pem; istiod writes it.
 	CARoots string

@@ -20,7 +20,7 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 func settings() gateway.Settings {
 	return gateway.Settings{
 		Image: "example.invalid/waypoint:test", Controller: "waypoint-controller.waypoint-system.svc:15012",
-		CA: "istiod.istio-system.svc:15012", CARoots: "istio-ca-root-cert",
+		CA: "istiod.istio-system.svc:15012", CARoots: "istio-ca-root-cert", ClusterID: "Kubernetes",
 		TrustDomain: "cluster.local", ClusterDomain: "cluster.local", Roots: "ROOTS\n",
 	}
 }
