@@ -78,7 +78,7 @@ func (a *App) drain() {
 	if err := a.listener.Close(); err != nil {
 		a.log.Warn("closing the listener failed", "error", err)
 	}
-	a.server.Drain() // the tunnels that came during the delay
+	a.server.Leave() // the tunnels that came during the delay
 	ctx, cancel := context.WithDeadline(context.Background(), began.Add(a.o.DrainTimeout))
 	defer cancel()
 	err := a.server.Wait(ctx)

@@ -47,6 +47,17 @@ func until(t testing.TB, what string, ok func() bool) {
 	}
 }
 
+// A connection that still shook hands when the server left is served, and told to go.
+func TestLeave(t *testing.T) {
+	bothModes(t, func(t *testing.T, mode task.Mode) {
+		w := newWorld(t, options{mode: mode}, serving(echo))
+		w.srv.Leave()
+		late, err := w.open("10.1.2.3:80")
+		must(t, err)
+		until(t, "GOAWAY", func() bool { return late.tunnel.h2.Draining() })
+	})
+}
+
 // A drained connection serves the streams it has; new ones go on a new tunnel,
 // and nothing is refused or lost meanwhile.
 func TestDrain(t *testing.T) {

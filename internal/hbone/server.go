@@ -93,11 +93,20 @@ type Server struct {
 	ctx     context.Context // of handshakes; ended by Close
 	cancel  context.CancelFunc
 
-	mu     sync.Mutex
-	conns  map[*serverConn]struct{} // guarded by mu
-	empty  chan struct{}            // guarded by mu; closed while conns is empty
-	closed bool                     // guarded by mu
+	mu    sync.Mutex
+	conns map[*serverConn]struct{} // guarded by mu
+	empty chan struct{}            // guarded by mu; closed while conns is empty
+	stage serverStage              // guarded by mu
 }
+
+// serverStage is what becomes of connections whose handshake is over.
+type serverStage uint8
+
+const (
+	stageServing serverStage = iota
+	stageLeaving             // they are drained at once
+	stageClosed              // they are cut
+)
 
 type serverStats struct{ handshakesFailed, accepted, streams atomic.Int64 }
 
@@ -141,11 +150,14 @@ func (s *Server) ServeConn(tcp *net.TCPConn) error {
 	}
 	s.stats.accepted.Add(1)
 	c := newServerConn(s, conn, peer)
-	wanted := s.add(c)
+	stage := s.add(c)
 	defer s.remove(c)
 	s.config.Scheduler.Turn(func(b *task.Batch) {
 		c.start(b)
-		if !wanted {
+		switch stage {
+		case stageLeaving:
+			c.drain(b)
+		case stageClosed:
 			c.cut(b)
 		}
 	})
@@ -176,15 +188,15 @@ func addrPort(a net.Addr) netip.AddrPort {
 	return netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port())
 }
 
-// add counts c among the open ones and reports whether there may be any.
-func (s *Server) add(c *serverConn) bool {
+// add counts c among the open ones and returns what is to become of it.
+func (s *Server) add(c *serverConn) serverStage {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.conns) == 0 {
 		s.empty = make(chan struct{})
 	}
 	s.conns[c] = struct{}{}
-	return !s.closed
+	return s.stage
 }
 
 func (s *Server) remove(c *serverConn) {
@@ -215,6 +227,15 @@ func (s *Server) Drain() {
 	}
 }
 
+// Leave is Drain, and for connections that come later too: those that were accepted
+// and still shake hands.
+func (s *Server) Leave() {
+	s.mu.Lock()
+	s.stage = max(s.stage, stageLeaving)
+	s.mu.Unlock()
+	s.Drain()
+}
+
 // Wait returns when no connection is open, or with ctx's error when it ends.
 func (s *Server) Wait(ctx context.Context) error {
 	s.mu.Lock()
@@ -232,7 +253,7 @@ func (s *Server) Wait(ctx context.Context) error {
 // returns how many streams that were.
 func (s *Server) Close() (cut int) {
 	s.mu.Lock()
-	s.closed = true
+	s.stage = stageClosed
 	s.mu.Unlock()
 	s.cancel()
 	for _, c := range s.open() {

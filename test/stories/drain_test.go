@@ -40,16 +40,8 @@ func held(app *meshtest.HTTPApp) (release func()) {
 // readiness is what Kubernetes would see.
 func (s *stage) readiness() (status int, reason string) {
 	s.t.Helper()
-	resp, err := http.Get(fmt.Sprintf("http://%s/healthz/ready", s.wp.App.StatusAddr()))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return resp.StatusCode, string(body)
+	r := page(s.t, s.wp.App.StatusAddr().String(), "/healthz/ready")
+	return r.StatusCode, r.text
 }
 
 // ended waits for the end of the waypoint.

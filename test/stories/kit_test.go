@@ -96,7 +96,7 @@ func (s *stage) refused(target string) int {
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	defer cancel()
 	_, err := s.client.Dial(ctx, s.wp.Addr, target)
-	refused, ok := err.(*meshtest.RefusedError) //nolint:errorlint // Dial wraps nothing around it
+	refused, ok := err.(*meshtest.RefusedError)
 	if !ok {
 		s.t.Fatalf("CONNECT %s: %v, expected a refusal", target, err)
 	}
@@ -204,6 +204,15 @@ func try(ctx context.Context, c *http.Client, method, url string, body io.Reader
 		return reply{}, fmt.Errorf("status %d, and a broken body: %w", resp.StatusCode, err)
 	}
 	return reply{resp, string(text)}, nil
+}
+
+// direct is for pages of the waypoint itself. It leaves no connection behind.
+var direct = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+
+// page gets one.
+func page(t *testing.T, addr, path string) reply {
+	t.Helper()
+	return get(t, direct, "http://"+addr+path)
 }
 
 // expect200 is a GET that nothing but a 200 will do for.

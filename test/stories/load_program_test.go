@@ -3,8 +3,6 @@ package stories
 import (
 	"flag"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -55,7 +53,7 @@ var build = sync.OnceValues(func() (path string, err error) {
 // removeProgram removes what build has built.
 func removeProgram() {
 	if dir := built.Load(); dir != nil {
-		os.RemoveAll(*dir) //nolint:errcheck // a temporary folder
+		os.RemoveAll(*dir)
 	}
 }
 
@@ -105,16 +103,7 @@ func run(t *testing.T, manifests string, flags ...string) *program {
 // page is a page of one of its ports.
 func (p *program) page(port int, path string) string {
 	p.t.Helper()
-	resp, err := http.Get(fmt.Sprintf("http://%s%s", p.Addr(1, port), path))
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	return string(body)
+	return page(p.t, p.Addr(1, port), path).text
 }
 
 // measured is what a program holds.
@@ -155,6 +144,6 @@ func (p *program) settles(before measured) {
 		if time.Now().After(deadline) {
 			p.t.Fatalf("%v goroutines and %v descriptors are open, %v and %v were before", now.goroutines, now.fds, before.goroutines, before.fds)
 		}
-		time.Sleep(50 * time.Millisecond) // there is no event to wait for
+		time.Sleep(50 * time.Millisecond) //nolint:forbidigo // there is no event to wait for
 	}
 }

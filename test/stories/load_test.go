@@ -348,7 +348,7 @@ func slowReaders(t *testing.T, readers int) {
 	held := 0.0 // of heap, at the most
 	slow := make(chan error, 1)
 	go func() { slow <- crowd(readers, func(int) error { return readSlowly(t.Context(), p, span, &read) }) }()
-	for err := error(errReading); err == errReading; { //nolint:errorlint // our own mark
+	for err := errReading; err == errReading; {
 		select {
 		case err = <-slow:
 			if err != nil {

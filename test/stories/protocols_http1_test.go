@@ -266,7 +266,7 @@ func TestBodyUntilTheEnd(t *testing.T) {
 	t.Parallel()
 	s, app, _ := echoStage(t)
 	app.Handle(func(x *meshtest.Exchange) {
-		io.WriteString(x, "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nas long as it takes") //nolint:errcheck // the client tells
+		io.WriteString(x, "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nas long as it takes")
 		x.Close()
 	})
 	get(t, s.client.HTTP(s.wp.Addr), echo).want(t, 200, "as long as it takes")
@@ -283,7 +283,7 @@ func TestTruncatedAnswer(t *testing.T) {
 			t.Parallel()
 			s, app, _ := echoStage(t)
 			app.Handle(func(x *meshtest.Exchange) {
-				io.WriteString(x, head) //nolint:errcheck // the client tells
+				io.WriteString(x, head)
 				x.Close()
 			})
 			c := s.open("10.0.0.1:8080")
@@ -365,11 +365,11 @@ func TestServerSentEvents(t *testing.T) {
 	s, app, _ := echoStage(t)
 	next := make(chan string)
 	app.Handle(func(x *meshtest.Exchange) {
-		io.WriteString(x, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n") //nolint:errcheck // the client tells
+		io.WriteString(x, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
 		for event := range next {
 			fmt.Fprintf(x, "%x\r\n%s\r\n", len(event), event)
 		}
-		io.WriteString(x, "0\r\n\r\n") //nolint:errcheck // the client tells
+		io.WriteString(x, "0\r\n\r\n")
 	})
 	resp, err := s.client.HTTP(s.wp.Addr).Get(echo)
 	if err != nil {
@@ -413,8 +413,8 @@ func TestClientLeavesInTheMiddle(t *testing.T) {
 	left := make(chan error, 1)
 	app.Handle(func(x *meshtest.Exchange) {
 		one := make([]byte, 1)
-		x.Conn.SetReadDeadline(time.Now().Add(patience)) //nolint:errcheck // the read tells
-		_, err := x.In.Read(one)                         // until the waypoint lets go
+		x.Conn.SetReadDeadline(time.Now().Add(patience))
+		_, err := x.In.Read(one) // until the waypoint lets go
 		left <- err
 		x.Close()
 	})

@@ -312,7 +312,7 @@ func TestExtendedConnectToHTTP2(t *testing.T) {
 		if head != nil {
 			asked <- head
 			answer200(f, head.StreamID, false)
-			f.WriteData(head.StreamID, false, []byte("hello")) //nolint:errcheck // the client tells
+			f.WriteData(head.StreamID, false, []byte("hello"))
 		}
 	}, http2.Setting{ID: http2.SettingEnableConnectProtocol, Val: 1})
 	wantAsked := func() {

@@ -160,7 +160,7 @@ func TestHalfCloseWithTwentyMegabytes(t *testing.T) {
 			if got, err := io.ReadAll(conn); err != nil || string(got) != "send it" {
 				t.Errorf("the application read %q: %v", got, err)
 			}
-			conn.Write(payload) //nolint:errcheck // the client counts
+			conn.Write(payload)
 		})
 		c := s.open("10.0.0.1:3306")
 		c.say("send it")
@@ -258,7 +258,7 @@ func TestTLSPassthrough(t *testing.T) {
 				if cut {
 					under = bytewise{raw}
 				}
-				secured := tls.Client(under, &tls.Config{ServerName: name, InsecureSkipVerify: true}) //nolint:gosec // a test's own certificate
+				secured := tls.Client(under, &tls.Config{ServerName: name, InsecureSkipVerify: true})
 				c := s.converse(secured)
 				c.hear(app + " " + name + "\n")
 				c.say("through")
@@ -269,7 +269,7 @@ func TestTLSPassthrough(t *testing.T) {
 	}
 	before := len(nodes[0].Connects()) + len(nodes[1].Connects())
 	stranger := s.open("10.0.0.1:443")
-	err := tls.Client(stranger, &tls.Config{ServerName: "c.example.test", InsecureSkipVerify: true}).HandshakeContext(t.Context()) //nolint:gosec // as above
+	err := tls.Client(stranger, &tls.Config{ServerName: "c.example.test", InsecureSkipVerify: true}).HandshakeContext(t.Context())
 	if err == nil {
 		t.Error("a server name without a route was served")
 	}
@@ -470,7 +470,7 @@ func TestIdleTCPConnections(t *testing.T) {
 	for range 5 { // in all longer than the timeout
 		c.say("x")
 		c.hear("x")
-		time.Sleep(short / 4) // what is told of here is time
+		time.Sleep(short / 4) //nolint:forbidigo // what is told of here is time
 	}
 	start := time.Now()
 	if _, err := c.in.ReadByte(); err == nil {
@@ -487,9 +487,9 @@ func TestIdleTCPConnections(t *testing.T) {
 func TestApplicationResets(t *testing.T) {
 	t.Parallel()
 	s, _ := tcpStage(t, func(conn *net.TCPConn) {
-		io.WriteString(conn, "last words") //nolint:errcheck // the client tells
-		io.ReadFull(conn, make([]byte, 1)) //nolint:errcheck // as above
-		conn.SetLinger(0)                  //nolint:errcheck // as above
+		io.WriteString(conn, "last words")
+		io.ReadFull(conn, make([]byte, 1))
+		conn.SetLinger(0)
 	})
 	c := s.open("10.0.0.1:3306")
 	c.hear("last words")
@@ -504,8 +504,8 @@ func TestPlainApplicationResets(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, world(plainPod("old", 31), service("old", "10.0.0.1", port(3306, "tcp"))))
 	s.TCP("old", s.Addr(31, 3306), func(conn *net.TCPConn) {
-		io.ReadFull(conn, make([]byte, 1)) //nolint:errcheck // the client tells
-		conn.SetLinger(0)                  //nolint:errcheck // as above
+		io.ReadFull(conn, make([]byte, 1))
+		conn.SetLinger(0)
 	})
 	c := s.open("10.0.0.1:3306")
 	c.say("!")

@@ -80,7 +80,7 @@ func TestAnotherEndpoint(t *testing.T) {
 }
 
 // silent reads and never answers.
-func silent(conn *net.TCPConn) { io.Copy(io.Discard, conn) } //nolint:errcheck // until it is cut
+func silent(conn *net.TCPConn) { io.Copy(io.Discard, conn) }
 
 // TestNoOtherEndpoint: if there is none, the client gets a 503, and the log says
 // what it was.
@@ -161,10 +161,10 @@ func TestTCPGoesToAnotherEndpoint(t *testing.T) {
 func TestDeliveredOnce(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]meshtest.Handler{
-		"reset": func(x *meshtest.Exchange) { x.Conn.SetLinger(0); x.Close() }, //nolint:errcheck // the client tells
+		"reset": func(x *meshtest.Exchange) { x.Conn.SetLinger(0); x.Close() },
 		"ended": func(x *meshtest.Exchange) { x.Close() },
 		"half a head": func(x *meshtest.Exchange) {
-			io.WriteString(x, "HTTP/1.1 200 O") //nolint:errcheck // the client tells
+			io.WriteString(x, "HTTP/1.1 200 O")
 			x.Close()
 		},
 	} {
@@ -173,7 +173,7 @@ func TestDeliveredOnce(t *testing.T) {
 			s, apps, _ := twoStage(t)
 			for _, app := range apps {
 				app.Handle(func(x *meshtest.Exchange) {
-					io.Copy(io.Discard, x) //nolint:errcheck // whatever has come
+					io.Copy(io.Discard, x)
 					lose(x)
 				})
 			}
@@ -257,7 +257,7 @@ func h2App(s *stage, addr string, serve func(conn int, f *http2.Framer, head *ht
 		}
 		f := http2.NewFramer(conn, conn)
 		f.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
-		f.WriteSettings(settings...) //nolint:errcheck // reading tells
+		f.WriteSettings(settings...)
 		for {
 			frame, err := f.ReadFrame()
 			if err != nil {
@@ -266,13 +266,13 @@ func h2App(s *stage, addr string, serve func(conn int, f *http2.Framer, head *ht
 			switch frame := frame.(type) {
 			case *http2.SettingsFrame:
 				if !frame.IsAck() {
-					f.WriteSettingsAck() //nolint:errcheck // as above
+					f.WriteSettingsAck()
 				}
 			case *http2.MetaHeadersFrame:
 				serve(number, f, frame)
 			case *http2.DataFrame:
-				f.WriteWindowUpdate(0, max(frame.Length, 1))              //nolint:errcheck // as above
-				f.WriteWindowUpdate(frame.StreamID, max(frame.Length, 1)) //nolint:errcheck // as above
+				f.WriteWindowUpdate(0, max(frame.Length, 1))
+				f.WriteWindowUpdate(frame.StreamID, max(frame.Length, 1))
 				if frame.StreamEnded() {
 					serve(number, f, nil)
 				}
@@ -283,8 +283,8 @@ func h2App(s *stage, addr string, serve func(conn int, f *http2.Framer, head *ht
 
 func answer200(f *http2.Framer, id uint32, end bool) {
 	var block bytes.Buffer
-	hpack.NewEncoder(&block).WriteField(hpack.HeaderField{Name: ":status", Value: "200"})                                 //nolint:errcheck // a buffer
-	f.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: block.Bytes(), EndHeaders: true, EndStream: end}) //nolint:errcheck // reading tells
+	hpack.NewEncoder(&block).WriteField(hpack.HeaderField{Name: ":status", Value: "200"})
+	f.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: block.Bytes(), EndHeaders: true, EndStream: end})
 }
 
 // TestUnprocessedIsSentAgain: HTTP/2 says which requests an application has not
@@ -293,8 +293,8 @@ func answer200(f *http2.Framer, id uint32, end bool) {
 func TestUnprocessedIsSentAgain(t *testing.T) {
 	t.Parallel()
 	for name, refuse := range map[string]func(f *http2.Framer, id uint32){
-		"REFUSED_STREAM": func(f *http2.Framer, id uint32) { f.WriteRSTStream(id, http2.ErrCodeRefusedStream) }, //nolint:errcheck // reading tells
-		"GOAWAY":         func(f *http2.Framer, id uint32) { f.WriteGoAway(id-1, http2.ErrCodeNo, nil) },        //nolint:errcheck // as above
+		"REFUSED_STREAM": func(f *http2.Framer, id uint32) { f.WriteRSTStream(id, http2.ErrCodeRefusedStream) },
+		"GOAWAY":         func(f *http2.Framer, id uint32) { f.WriteGoAway(id-1, http2.ErrCodeNo, nil) },
 	} {
 		for _, size := range []int{0, 1000, 64 << 10} {
 			t.Run(fmt.Sprintf("%s/%d bytes", name, size), func(t *testing.T) {
@@ -576,7 +576,7 @@ func TestRequestTimeout(t *testing.T) {
 			ok(x)
 			return
 		}
-		x.In.ReadByte() //nolint:errcheck // whatever ends it
+		x.In.ReadByte()
 		left <- struct{}{}
 		x.Close()
 	})
@@ -611,7 +611,7 @@ func TestAttemptTimeout(t *testing.T) {
 		apps[i] = s.HTTP(fmt.Sprintf("echo-%d", host), s.Addr(host, 8080))
 	}
 	apps[0].Handle(func(x *meshtest.Exchange) {
-		x.In.ReadByte() //nolint:errcheck // whatever ends it
+		x.In.ReadByte()
 		x.Close()
 	})
 	apps[1].Handle(ok)
@@ -712,7 +712,7 @@ func TestInvalidAnswer(t *testing.T) {
 			t.Parallel()
 			s, app, _ := echoStage(t)
 			app.Handle(func(x *meshtest.Exchange) {
-				io.WriteString(x, said) //nolint:errcheck // the client tells
+				io.WriteString(x, said)
 				x.Close()
 			})
 			if r := get(t, s.client.HTTP(s.wp.Addr), echo); r.StatusCode != http.StatusBadGateway {
@@ -732,7 +732,7 @@ func TestNoHiddenTimeout(t *testing.T) {
 	t.Parallel()
 	s, app, _ := echoStage(t)
 	app.Handle(func(x *meshtest.Exchange) {
-		time.Sleep(3 * time.Second) // what is told of here is time
+		time.Sleep(3 * time.Second) //nolint:forbidigo // what is told of here is time
 		ok(x)
 	})
 	get(t, s.client.HTTP(s.wp.Addr), echo).want(t, 200, "ok")
