@@ -227,6 +227,11 @@ func TestAttackFloods(t *testing.T) {
 					}
 					c.Close()
 				})
+				// What is asked and taken back costs the application little: as many
+				// requests as an honest client may make at a time, a few times over.
+				if n := len(w.http["echo-v1"].Requests()) + len(w.http["echo-v2"].Requests()); n > 2000 {
+					t.Errorf("%d requests have reached the applications", n)
+				}
 			})
 		}
 	}

@@ -59,6 +59,29 @@ func TestPolicyActions(t *testing.T) {
 	}
 }
 
+// A default deny for all waypoints of a class: every request 403, every TCP and
+// TLS connection refused, nothing dialled.
+func TestPolicyDefaultDeny(t *testing.T) {
+	w := newTown(t, policyOn("GatewayClass waypoint", "default-deny", "istio-system", "ALLOW", ""), nil)
+	for _, to := range []string{"echo", "echo-v1", "echo:8080"} {
+		w.check(call{to: to}, w.send(call{to: to + "/"}), want{status: 403, app: "none"})
+	}
+	if got := w.firstLine("prod/client", "echo:9090"); got != denied {
+		t.Errorf("TCP: %s", got)
+	}
+	if got := w.hello("prod/client", "echo:443", "a.example"); got != "no handshake" {
+		t.Errorf("TLS: %s", got)
+	}
+	if got := echoOnce(w.client.GRPC(w.wp.Addr, vipOf("echo:7070")), "/a.B/C"); got != "PermissionDenied" {
+		t.Errorf("gRPC: %s", got)
+	}
+	for pod, node := range w.nodes {
+		if n := node.Accepted(); n != 0 {
+			t.Errorf("%s had %d tunnels", pod, n)
+		}
+	}
+}
+
 // Who was denied hears no reasons; log and metrics have them.
 func TestPolicyDenialIsTold(t *testing.T) {
 	w := newTown(t, policyOn("Service echo", "keep-out", "prod", "DENY", from("namespaces: [shop]")), nil)
