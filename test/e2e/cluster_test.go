@@ -18,6 +18,7 @@ import (
 
 	networkingv1 "istio.io/client-go/pkg/apis/networking/v1"
 	securityv1 "istio.io/client-go/pkg/apis/security/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -61,6 +62,7 @@ func start(bin, dir string) (*cluster, error) {
 		func() error { return c.connect() },
 		func() error { return c.install(ctx) },
 		func() error { return c.startController(ctx) },
+		func() error { return c.pointWebhook(ctx) },
 	} {
 		if err := step(); err != nil {
 			return c, err
@@ -217,6 +219,18 @@ func (c *cluster) install(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// pointWebhook: the address of a Service leads nowhere here.
+func (c *cluster) pointWebhook(ctx context.Context) error {
+	var config admissionregistrationv1.ValidatingWebhookConfiguration
+	if err := c.admin.Get(ctx, client.ObjectKey{Name: "waypoint-controller"}, &config); err != nil {
+		return err
+	}
+	before := config.DeepCopy()
+	url := fmt.Sprintf("https://localhost:%d/validate", c.controller.webhook)
+	config.Webhooks[0].ClientConfig.Service, config.Webhooks[0].ClientConfig.URL = nil, &url
+	return c.admin.Patch(ctx, &config, client.MergeFrom(before))
 }
 
 func moduleDir(module string) (string, error) {
