@@ -82,9 +82,11 @@ var exampleNetwork = network{127, 66, 0}
 
 func (n network) String() string { return fmt.Sprintf("%d.%d.%d.", n[0], n[1], n[2]) }
 
+// randomNetworks stays away from 127.66, where the examples live, and 127.88, where
+// benchmarks do.
 func randomNetworks(yield func(network) bool) {
 	for range 100 {
-		if !yield(network{127, byte(67 + rand.N(128)), byte(rand.N(256))}) {
+		if !yield(network{127, byte(100 + rand.N(100)), byte(rand.N(256))}) {
 			return
 		}
 	}
