@@ -149,7 +149,7 @@ func TestStatusOfRoutesAndPolicies(t *testing.T) {
 	s.Apply(strings.Replace(shop, "backendRefs: [{name: cart", "backendRefs: [{name: missing", 1))
 	routeSays("ResolvedRefs False BackendNotFound", "missing")
 	s.Apply(strings.Replace(shop, "kind: Service, name: cart}]\n  rules", "kind: Service, name: cart, port: 81}]\n  rules", 1))
-	routeSays("Accepted False NoMatchingParent", "81")
+	routeSays("Accepted False NoMatchingParent", "has no port")
 
 	policySays := func(status, message string) {
 		t.Helper()

@@ -184,8 +184,9 @@ func (r *Reconciler) report(ctx context.Context, g *gatewayv1.Gateway, o outcome
 		return nil
 	}
 	patch := client.MergeFromWithOptions(g, client.MergeFromWithOptimisticLock{})
-	if err := r.client.Status().Patch(ctx, now, patch, client.FieldOwner(FieldManager)); err != nil {
-		return fmt.Errorf("writing the status of Gateway %s: %w", client.ObjectKeyFromObject(g), client.IgnoreNotFound(err))
+	err := r.client.Status().Patch(ctx, now, patch, client.FieldOwner(FieldManager))
+	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil // what overtook us, our own last write as a rule, brings us back
 	}
-	return nil
+	return fmt.Errorf("writing the status of Gateway %s: %w", client.ObjectKeyFromObject(g), err)
 }
