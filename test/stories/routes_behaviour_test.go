@@ -1,8 +1,8 @@
 package stories
 
 import (
-	"io"
 	"context"
+	"io"
 	"strings"
 	"sync/atomic"
 	"testing"
