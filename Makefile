@@ -13,7 +13,7 @@ FUZZTIME ?= 60
 COUNT    ?= 6
 
 TOOLS      := .cache/bin
-TOOL_NAMES := golangci-lint h2spec benchstat govulncheck
+TOOL_NAMES := golangci-lint h2spec benchstat govulncheck helm
 
 .DEFAULT_GOAL := help
 
