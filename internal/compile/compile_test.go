@@ -26,12 +26,13 @@ import (
 func part[T mesh.Part](t *testing.T, m proto.Message) T {
 	t.Helper()
 	r := api.Of(m)
-	if err := Check(r); err != nil {
+	got, err := Part(r)
+	if err != nil {
 		t.Fatal(err)
 	}
-	p, ok := Part(r).(T)
+	p, ok := got.(T)
 	if !ok {
-		t.Fatalf("%T", Part(r))
+		t.Fatalf("%T", got)
 	}
 	if keys := Keys(r.Key); !slices.Contains(keys, p.PartKey()) {
 		t.Errorf("the part has key %v, its resource's are %v", p.PartKey(), keys)
@@ -255,11 +256,11 @@ func TestRouteFailsClosed(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			r := wholeRoute()
 			tt.damage(r)
-			err := Check(api.Of(r))
+			part, err := Part(api.Of(r))
 			if (err == nil) != (tt.faults == "") || err != nil && !strings.Contains(err.Error(), tt.faults) {
 				t.Errorf("error %v, want %q", err, tt.faults)
 			}
-			if spec := Part(api.Of(r)).(*mesh.RouteSpec); !tt.outcome(spec) {
+			if spec := part.(*mesh.RouteSpec); !tt.outcome(spec) {
 				t.Errorf("%+v", spec)
 			}
 		})
@@ -330,16 +331,15 @@ func TestPolicyFailsClosed(t *testing.T) {
 		{&waypointv1.AuthorizationPolicy{Action: 9}, "action: 9"},
 		{&waypointv1.AuthorizationPolicy{Targets: []*waypointv1.AuthorizationPolicy_Target{{}}}, "targets[0]"},
 	} {
-		r := api.Of(tt.policy)
-		if err := Check(r); err == nil || !strings.Contains(err.Error(), tt.want) {
+		part, err := Part(api.Of(tt.policy))
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%v, want %q", err, tt.want)
 		}
-		if spec := Part(r).(*mesh.PolicySpec); spec.Policy.Invalid == "" || spec.Policy.Rules != nil {
+		if spec := part.(*mesh.PolicySpec); spec.Policy.Invalid == "" || spec.Policy.Rules != nil {
 			t.Errorf("does not deny: %+v", spec)
 		}
 	}
-	refused := api.Of(&waypointv1.AuthorizationPolicy{Rejected: "why"})
-	if spec := Part(refused).(*mesh.PolicySpec); spec.Policy.Invalid != "why" {
+	if spec := part[*mesh.PolicySpec](t, &waypointv1.AuthorizationPolicy{Rejected: "why"}); spec.Policy.Invalid != "why" {
 		t.Errorf("%+v", spec)
 	}
 }
@@ -355,18 +355,19 @@ func TestAddressFaults(t *testing.T) {
 		Uid: "u", Addresses: [][]byte{{1, 2}, {10, 0, 0, 1}},
 		Services: map[string]*workload.PortList{"a/b": {Ports: []*workload.Port{{ServicePort: 80}, {ServicePort: 81, TargetPort: 81}}}},
 	})
-	for r, want := range map[*api.Resource][]string{&s: {"a/b", "addresses[0]", "addresses[1]", "ports[0]"}, &w: {"addresses[0]", "services[a/b]"}} {
-		err := Check(*r)
-		for _, part := range want {
-			if err == nil || !strings.Contains(err.Error(), part) {
-				t.Errorf("%v does not name %s", err, part)
+	sPart, sErr := Part(s)
+	wPart, wErr := Part(w)
+	for err, want := range map[error][]string{sErr: {"a/b", "addresses[0]", "addresses[1]", "ports[0]"}, wErr: {"addresses[0]", "services[a/b]"}} {
+		for _, field := range want {
+			if err == nil || !strings.Contains(err.Error(), field) {
+				t.Errorf("%v does not name %s", err, field)
 			}
 		}
 	}
-	if spec := Part(s).(*mesh.ServiceSpec); len(spec.VIPs) != 1 || len(spec.Ports) != 1 {
+	if spec := sPart.(*mesh.ServiceSpec); len(spec.VIPs) != 1 || len(spec.Ports) != 1 {
 		t.Errorf("%+v", spec)
 	}
-	if spec := Part(w).(*mesh.WorkloadSpec); len(spec.Addrs) != 1 || len(spec.Serves["a/b"]) != 1 {
+	if spec := wPart.(*mesh.WorkloadSpec); len(spec.Addrs) != 1 || len(spec.Serves["a/b"]) != 1 {
 		t.Errorf("%+v", spec)
 	}
 }

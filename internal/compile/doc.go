@@ -3,6 +3,6 @@
 //
 // Compilation fails closed. What is wrong with a rule makes that rule answer 500,
 // what is wrong with a route's matches makes the whole route do so, and what is
-// wrong with a policy denies. So [Part] always has a part to give; sources that
-// can refuse a resource, and keep the last good version of it, ask [Check] first.
+// wrong with a policy denies. So [Part] always has a part to give, beside the
+// error; sources that have an earlier version of the resource keep that instead.
 package compile

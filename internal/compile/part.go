@@ -3,31 +3,28 @@ package compile
 import (
 	"fmt"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/waypoint-mesh/waypoint/api"
 	"github.com/waypoint-mesh/waypoint/api/istio/workload"
 	waypointv1 "github.com/waypoint-mesh/waypoint/api/waypoint/v1"
 	"github.com/waypoint-mesh/waypoint/internal/mesh"
 )
 
-// Part compiles a resource. It panics on a message that is no resource, which
-// api.Of and api.New rule out.
-func Part(r api.Resource) mesh.Part {
-	part, _ := compile(r)
-	return part
-}
-
-// Check says what is wrong with a resource, naming the field; nil for one that
-// compiles to what it says.
-func Check(r api.Resource) error {
-	if _, err := compile(r); err != nil {
-		return fmt.Errorf("%s: %w", r.Key, err)
+// Part compiles a resource. The error says what is wrong with it, naming the
+// field; the part is then one that fails closed, for sources that have no good
+// version of the resource to keep. It panics on a message that is no resource,
+// which api.Of and api.New rule out.
+func Part(r api.Resource) (mesh.Part, error) {
+	part, err := compile(r.Message)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", r.Key, err)
 	}
-	return nil
+	return part, err
 }
 
-// compile returns a part in any case: with an error, one that fails closed.
-func compile(r api.Resource) (mesh.Part, error) {
-	switch m := r.Message.(type) {
+func compile(m proto.Message) (mesh.Part, error) {
+	switch m := m.(type) {
 	case *workload.Address:
 		if s := m.GetService(); s != nil {
 			return service(s)
@@ -40,7 +37,7 @@ func compile(r api.Resource) (mesh.Part, error) {
 	case *waypointv1.AuthorizationPolicy:
 		return policy(m)
 	}
-	panic(fmt.Sprintf("compile: %T is not a resource", r.Message))
+	panic(fmt.Sprintf("compile: %T is not a resource", m))
 }
 
 // Keys are those of the parts that a resource of this key may have been compiled

@@ -174,7 +174,7 @@ func (s *Source) compile() {
 		}
 	}
 	for _, resource := range changes.Upserted {
-		part, err := compile.Part(resource), compile.Check(resource)
+		part, err := compile.Part(resource)
 		if err == nil {
 			delete(s.uncompiled, resource.Key.String())
 		} else {

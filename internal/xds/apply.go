@@ -42,11 +42,14 @@ func (s *Source) read(typeURL, name, version string, value []byte) change {
 	if err != nil {
 		c.fault = fmt.Errorf("%s: %w", c.key, err)
 		r = salvage(c.key, c.fault)
-	} else {
-		c.fault = compile.Check(r)
 	}
-	if r.Message != nil {
-		c.part = compile.Part(r)
+	if r.Message == nil {
+		return c
+	}
+	part, fault := compile.Part(r)
+	c.part = part
+	if c.fault == nil {
+		c.fault = fault
 	}
 	return c
 }
