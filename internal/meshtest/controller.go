@@ -60,6 +60,7 @@ type Counts struct {
 	Resources, Removed      int // sent
 	Answers                 int
 	Rejections              []discovery.Rejection
+	Rejected                int     // times that Server.Rejections may have become others
 	Refused                 []error // why somebody was turned away
 	Ended                   []error // how streams ended
 }
@@ -110,7 +111,10 @@ func controllerCertificate() (tls.Certificate, error) {
 }
 
 func (c *Controller) serve(listener net.Listener) {
-	server := discovery.New(discovery.Options{Authenticate: c.authenticate, Observer: c, AnswerTimeout: c.AnswerTimeout})
+	server := discovery.New(discovery.Options{
+		Authenticate: c.authenticate, Observer: c, AnswerTimeout: c.AnswerTimeout,
+		Rejected: func(discovery.Gateway) { c.count(func(n *Counts) { n.Rejected++ }) },
+	})
 	running := discovery.NewGRPC(c.config)
 	server.Register(running)
 	for gateway, resources := range c.known {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -90,12 +91,14 @@ func (c *client) run(first request, requests <-chan request) error {
 
 // take handles one request: a subscription, or the answer to a response.
 func (c *client) take(r *discoveryv3.DeltaDiscoveryRequest) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	if r.GetResponseNonce() == "" {
+		c.mu.Lock()
+		defer c.mu.Unlock()
 		return c.subscribe(r)
 	}
-	c.answered(r)
+	if c.answered(r) {
+		c.server.o.Rejected(c.Gateway)
+	}
 	return nil
 }
 
@@ -117,21 +120,28 @@ func (c *client) subscribe(r *discoveryv3.DeltaDiscoveryRequest) error {
 const maxTypes = 32
 
 // answered notes that a response was accepted, or which of its resources were
-// not. An answer to nothing that is due is ignored.
-func (c *client) answered(r *discoveryv3.DeltaDiscoveryRequest) {
+// not, and reports whether it is others that are refused now. An answer to nothing
+// that is due is ignored.
+func (c *client) answered(r *discoveryv3.DeltaDiscoveryRequest) (others bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	response := c.due[r.GetResponseNonce()]
 	if response == nil {
-		return
+		return false
 	}
 	delete(c.due, r.GetResponseNonce())
+	before := len(c.rejected)
 	for _, resource := range response.GetResources() {
 		delete(c.rejected, api.Key{Type: response.GetTypeUrl(), Name: resource.GetName()})
 	}
 	for _, name := range response.GetRemovedResources() {
 		delete(c.rejected, api.Key{Type: response.GetTypeUrl(), Name: name})
 	}
+	others = len(c.rejected) != before || r.GetErrorDetail() != nil
 	for _, rejection := range rejections(response, r.GetErrorDetail()) {
-		c.rejected[rejection.Key] = rejection
+		if len(c.rejected) < maxRejections {
+			c.rejected[rejection.Key] = rejection
+		}
 		c.refused = append(c.refused, rejection)
 	}
 	if len(c.due) == 0 {
@@ -140,6 +150,14 @@ func (c *client) answered(r *discoveryv3.DeltaDiscoveryRequest) {
 		c.refused = nil
 		c.wakeUp()
 	}
+	return others
+}
+
+// refusing reports whether there is something that the client refuses.
+func (c *client) refusing() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.rejected) > 0
 }
 
 // rejections reads which resources of a response were refused. A client that
@@ -148,25 +166,43 @@ func rejections(response *discoveryv3.DeltaDiscoveryResponse, fault *rpcstatus.S
 	if fault == nil {
 		return nil
 	}
-	for _, detail := range fault.GetDetails() {
-		m, err := detail.UnmarshalNew()
-		bad, ok := m.(*errdetails.BadRequest)
-		if err != nil || !ok {
-			continue // not one of ours
-		}
-		for _, violation := range bad.GetFieldViolations() {
-			if i := slices.IndexFunc(response.GetResources(), func(r *discoveryv3.Resource) bool { return r.GetName() == violation.GetField() }); i >= 0 {
-				list = append(list, Rejection{
-					Key:     api.Key{Type: response.GetTypeUrl(), Name: violation.GetField()},
-					Version: response.GetResources()[i].GetVersion(), Reason: violation.GetDescription(),
-				})
-			}
+	now := time.Now()
+	versions := make(map[string]string)
+	for _, r := range response.GetResources() {
+		versions[r.GetName()] = r.GetVersion()
+	}
+	for _, violation := range violations(fault) {
+		if version, ok := versions[violation.GetField()]; ok {
+			list = append(list, Rejection{
+				Key:     api.Key{Type: response.GetTypeUrl(), Name: violation.GetField()},
+				Version: version, Reason: shortened(violation.GetDescription()), At: now,
+			})
 		}
 	}
 	if len(list) == 0 {
-		list = append(list, Rejection{Key: api.Key{Type: response.GetTypeUrl()}, Reason: fault.GetMessage()})
+		list = append(list, Rejection{Key: api.Key{Type: response.GetTypeUrl()}, Reason: shortened(fault.GetMessage()), At: now})
 	}
 	return list
+}
+
+// violations are the details by which a client of ours says which resources it
+// refuses, up to maxRejections.
+func violations(fault *rpcstatus.Status) []*errdetails.BadRequest_FieldViolation {
+	for _, detail := range fault.GetDetails() {
+		var bad errdetails.BadRequest
+		if detail.UnmarshalTo(&bad) == nil { // else not one of ours
+			return bad.GetFieldViolations()[:min(len(bad.GetFieldViolations()), maxRejections)]
+		}
+	}
+	return nil
+}
+
+// shortened is a reason without what is beyond maxReason.
+func shortened(reason string) string {
+	if len(reason) <= maxReason {
+		return reason
+	}
+	return strings.ToValidUTF8(reason[:maxReason], "") + "..."
 }
 
 func (c *client) wakeUp() {

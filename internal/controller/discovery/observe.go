@@ -31,11 +31,21 @@ type ClientStatus struct {
 type Rejection struct {
 	Key     api.Key // the name is empty if the waypoint did not say which
 	Version string
-	Reason  string
+	Reason  string    // at most maxReason bytes
+	At      time.Time // when the waypoint said so
 }
 
+// maxReason bounds what a waypoint can have us keep, and write into a status, for
+// each resource, in bytes; maxRejections for how many resources.
+const maxReason, maxRejections = 1 << 10, 1000
+
 func compareRejections(a, b Rejection) int {
-	return cmp.Or(a.Key.Compare(b.Key), cmp.Compare(a.Version, b.Version), cmp.Compare(a.Reason, b.Reason))
+	return cmp.Or(a.Key.Compare(b.Key), cmp.Compare(a.Version, b.Version), cmp.Compare(a.Reason, b.Reason), a.At.Compare(b.At))
+}
+
+// alike reports whether two waypoints say the same.
+func alike(a, b Rejection) bool {
+	return a.Key == b.Key && a.Version == b.Version && a.Reason == b.Reason
 }
 
 // Push is what was sent to a waypoint at once.

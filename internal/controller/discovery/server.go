@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -41,6 +40,9 @@ type Options struct {
 	Authenticate Authenticate
 	// Observer is told what happens; nil: nobody.
 	Observer Observer
+	// Rejected is told when what Rejections lists of a gateway may be another; nil:
+	// nobody is. It is called from many goroutines and must not block.
+	Rejected func(Gateway)
 	// AnswerTimeout is how long a client may take over the answer to a push;
 	// 0: a minute. A waypoint takes milliseconds.
 	AnswerTimeout time.Duration
@@ -60,6 +62,9 @@ type Server struct {
 func New(o Options) *Server {
 	if o.Observer == nil {
 		o.Observer = nobody{}
+	}
+	if o.Rejected == nil {
+		o.Rejected = func(Gateway) {}
 	}
 	if o.AnswerTimeout == 0 {
 		o.AnswerTimeout = time.Minute
@@ -171,15 +176,13 @@ func (s *Server) Clients(g Gateway) []ClientStatus {
 }
 
 // Rejections lists what the connected waypoints of a gateway refuse, by resource.
-// What several refuse alike is listed once.
-func (s *Server) Rejections(g Gateway) []Rejection {
-	found := make(map[Rejection]struct{})
+// What several refuse alike is listed once, since the first said so.
+func (s *Server) Rejections(g Gateway) (list []Rejection) {
 	for _, c := range s.Clients(g) {
-		for _, r := range c.Rejections {
-			found[r] = struct{}{}
-		}
+		list = append(list, c.Rejections...)
 	}
-	return slices.SortedFunc(maps.Keys(found), compareRejections)
+	slices.SortFunc(list, compareRejections)
+	return slices.CompactFunc(list, alike)
 }
 
 // DeltaAggregatedResources serves one client until either side ends.
@@ -198,6 +201,9 @@ func (s *Server) DeltaAggregatedResources(stream discoveryv3.AggregatedDiscovery
 	s.o.Observer.Connected(c.Client)
 	err = c.run(first, requests)
 	s.leave(c)
+	if c.refusing() {
+		s.o.Rejected(c.Gateway)
+	}
 	s.o.Observer.Disconnected(c.Client, err)
 	return err
 }

@@ -225,15 +225,18 @@ func TestRefusedAsAWhole(t *testing.T) {
 	s.say(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: r.GetTypeUrl(), ResponseNonce: "never sent", ErrorDetail: &rpcstatus.Status{Message: "ignored"}})
 	of := discovery.Gateway{Namespace: "shop", Name: "waypoint"}
 	m.Eventually("the refusal", func() bool { return len(c.Server().Rejections(of)) == 1 })
-	if got := c.Server().Rejections(of)[0]; got.Key.Type != api.GatewayType || got.Key.Name != "" || got.Reason != "no" {
+	if got := c.Server().Rejections(of)[0]; got.Key.Type != api.GatewayType || got.Key.Name != "" || got.Reason != "no" || time.Since(got.At) > time.Minute {
 		t.Errorf("%+v", got)
+	}
+	if n := c.Counts().Rejected; n != 1 {
+		t.Errorf("told of it %d times", n)
 	}
 	clients := c.Server().Clients(of)
 	if len(clients) != 1 || clients[0].Name != "by hand" || clients[0].Pushes != 1 || clients[0].Resources != 1 || !clients[0].Waiting.IsZero() {
 		t.Errorf("%+v", clients)
 	}
 	s.end()
-	m.Eventually("it is gone", func() bool { return len(c.Server().Clients(of)) == 0 })
+	m.Eventually("it is gone, and what it refused with it", func() bool { return len(c.Server().Clients(of)) == 0 && c.Counts().Rejected == 2 })
 }
 
 // TestForget ends the streams of a gateway that is gone.
