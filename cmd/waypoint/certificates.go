@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/waypoint-mesh/waypoint/cmd/internal/cli"
 	"github.com/waypoint-mesh/waypoint/internal/app"
 	"github.com/waypoint-mesh/waypoint/internal/certs"
 	"github.com/waypoint-mesh/waypoint/internal/identity"
@@ -48,21 +49,21 @@ func (o *certificateOptions) check(trustDomain string) error {
 	}
 	switch {
 	case sources == 0:
-		return usagef(`--cert, --key and --root are needed, unless --ca or --workload-api is where certificates come from. To make some for a first try:
+		return cli.Usagef(`--cert, --key and --root are needed, unless --ca or --workload-api is where certificates come from. To make some for a first try:
   waypoint certs --out certs --id spiffe://%s/ns/default/sa/waypoint
 and add: --cert certs/cert.pem --key certs/key.pem --root certs/ca.pem`, trustDomain)
 	case sources > 1:
-		return usagef("--cert, --key and --root, --ca, and --workload-api exclude each other: certificates come from one place")
+		return cli.Usagef("--cert, --key and --root, --ca, and --workload-api exclude each other: certificates come from one place")
 	case files > 0 && files < 3:
-		return usagef("--cert, --key and --root belong together: %d of the three are given", files)
+		return cli.Usagef("--cert, --key and --root belong together: %d of the three are given", files)
 	case ca > 0 && ca < 3:
-		return usagef("--ca, --ca-root and --ca-token belong together: %d of the three are given", ca)
+		return cli.Usagef("--ca, --ca-root and --ca-token belong together: %d of the three are given", ca)
 	case ca == 0 && o.clusterID != "":
-		return usagef("--cluster-id belongs to --ca, which is not given")
+		return cli.Usagef("--cluster-id belongs to --ca, which is not given")
 	case files > 0 && o.identity != "":
-		return usagef("--identity belongs to --ca or --workload-api, neither of which is given: the certificate of --cert says who we are")
+		return cli.Usagef("--identity belongs to --ca or --workload-api, neither of which is given: the certificate of --cert says who we are")
 	case o.certTTL < time.Second:
-		return usagef("--cert-ttl: a second at least, got %v", o.certTTL)
+		return cli.Usagef("--cert-ttl: a second at least, got %v", o.certTTL)
 	case ca > 0:
 		return hostPort("ca", o.ca)
 	}
@@ -85,17 +86,17 @@ func (o *certificateOptions) apply(to *app.Options) (err error) {
 	to.CA, to.CARoot, to.CAToken, to.ClusterID, to.CertTTL = o.ca, o.caRoot, o.caToken, o.clusterID, o.certTTL
 	if o.workloadAPI != "" {
 		if to.WorkloadAPI, err = certs.WorkloadAddr(o.workloadAPI); err != nil {
-			return usagef("--workload-api: %w", err)
+			return cli.Usagef("--workload-api: %w", err)
 		}
 	}
 	if o.identity == "" {
 		return nil
 	}
 	if to.Identity, err = identity.Parse(o.identity); err != nil {
-		return usagef("--identity: %w", err)
+		return cli.Usagef("--identity: %w", err)
 	}
 	if !to.Trust.Has(to.Identity.TrustDomain) {
-		return usagef("--identity: %s is of another trust domain than --trust-domain %s", o.identity, to.Trust.Domain)
+		return cli.Usagef("--identity: %s is of another trust domain than --trust-domain %s", o.identity, to.Trust.Domain)
 	}
 	return nil
 }

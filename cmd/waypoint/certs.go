@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waypoint-mesh/waypoint/cmd/internal/cli"
 	"github.com/waypoint-mesh/waypoint/internal/certs"
 	"github.com/waypoint-mesh/waypoint/internal/identity"
 )
@@ -27,14 +28,14 @@ ca.pem and ca-key.pem into the next folder first. Not for production.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if out == "" || id == "" {
-				return usagef("--out and --id are needed")
+				return cli.Usagef("--out and --id are needed")
 			}
 			who, err := identity.Parse(id)
 			if err != nil {
-				return usagef("--id: %w", err)
+				return cli.Usagef("--id: %w", err)
 			}
 			if ttl <= 0 {
-				return usagef("--ttl: must be positive, got %v", ttl)
+				return cli.Usagef("--ttl: must be positive, got %v", ttl)
 			}
 			if err := certs.WriteDir(out, who, ttl); err != nil {
 				return err

@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/waypoint-mesh/waypoint/cmd/internal/cli"
 )
 
 // bindEnvironment gives every flag of cmd an environment variable, which holds
@@ -33,7 +35,7 @@ func readEnvironment(flags *pflag.FlagSet) error {
 			return
 		}
 		if err := flags.Set(f.Name, value); err != nil {
-			first = usagef("environment variable %s: %q is not valid for --%s: %w", name, value, f.Name, err)
+			first = cli.Usagef("environment variable %s: %q is not valid for --%s: %w", name, value, f.Name, err)
 		}
 	})
 	return first

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waypoint-mesh/waypoint/cmd/internal/cli"
 	"github.com/waypoint-mesh/waypoint/internal/meshtest"
 )
 
@@ -57,7 +58,7 @@ func start(t *testing.T, args ...string) *command {
 	root.SetArgs(args)
 	root.SetOut(&c.stdout)
 	root.SetErr(&c.stderr)
-	go func() { c.ended <- execute(ctx, root) }()
+	go func() { c.ended <- cli.Execute(ctx, root) }()
 	return c
 }
 
@@ -109,7 +110,7 @@ func write(t *testing.T, name, content string) string {
 func certificates(t *testing.T, id string) []string {
 	t.Helper()
 	dir := t.TempDir()
-	waypoint(t, "certs", "--out", dir, "--id", id).want(t, exitOK)
+	waypoint(t, "certs", "--out", dir, "--id", id).want(t, cli.ExitOK)
 	file := func(name string) string { return filepath.Join(dir, name) }
 	return []string{"--cert", file("cert.pem"), "--key", file("key.pem"), "--root", file("ca.pem")}
 }

@@ -4,55 +4,17 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 
 	"github.com/spf13/cobra"
-)
 
-// Exit codes of every command.
-const (
-	exitOK     = 0
-	exitFailed = 1 // it failed, or faults were found
-	exitUsage  = 2 // it was called wrongly
+	"github.com/waypoint-mesh/waypoint/cmd/internal/cli"
 )
 
 func main() {
-	os.Exit(execute(context.Background(), newRoot()))
+	os.Exit(cli.Execute(context.Background(), newRoot()))
 }
-
-// execute runs a command line and turns its error into an exit code. Commands that
-// serve end with ctx.
-func execute(ctx context.Context, root *cobra.Command) int {
-	cmd, err := root.ExecuteContextC(ctx)
-	if err == nil {
-		return exitOK
-	}
-	_, usage := errors.AsType[usageError](err)
-	switch {
-	case usage:
-		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %v\n", cmd.CommandPath(), err)
-		fmt.Fprintf(cmd.ErrOrStderr(), "Run '%s --help' for the flags and examples.\n", cmd.CommandPath())
-		return exitUsage
-	case errors.Is(err, errFaults): // the report has been printed
-		return exitFailed
-	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "%s: %v\n", cmd.CommandPath(), err)
-	return exitFailed
-}
-
-// usageError is a fault in how a command was called.
-type usageError struct{ error }
-
-func (e usageError) Unwrap() error { return e.error }
-
-func usagef(format string, args ...any) error {
-	return usageError{fmt.Errorf(format, args...)}
-}
-
-// errFaults ends a command that did its work and found what it looked for.
-var errFaults = errors.New("faults were found")
 
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
@@ -62,26 +24,16 @@ func newRoot() *cobra.Command {
 		Version:       version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          usageArgs(cobra.NoArgs), // what is no command
+		Args:          cli.UsageArgs(cobra.NoArgs), // what is no command
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetFlagErrorFunc(cli.FlagError)
 	root.AddCommand(newRun(), newValidate(), newExplain(), newTunnel(), newCerts(), newVersion())
 	for _, cmd := range root.Commands() {
 		bindEnvironment(cmd)
-		cmd.Args = usageArgs(cmd.Args)
+		cmd.Args = cli.UsageArgs(cmd.Args)
 	}
 	return root
-}
-
-// usageArgs makes a wrong number of arguments a usage error.
-func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if err := check(cmd, args); err != nil {
-			return usageError{err}
-		}
-		return nil
-	}
 }
 
 // noArguments is cobra.NoArgs for people who forget a flag.

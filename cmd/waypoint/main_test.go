@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/waypoint-mesh/waypoint/cmd/internal/cli"
 	"github.com/waypoint-mesh/waypoint/internal/meshtest"
 )
 
@@ -34,7 +35,7 @@ func TestRunServesAndDrains(t *testing.T) {
 		t.Errorf("not ready: %d", got)
 	}
 	c.stop()
-	c.wait().want(t, exitOK, "msg=drained")
+	c.wait().want(t, cli.ExitOK, "msg=drained")
 }
 
 func get(t *testing.T, url string) int {
@@ -51,13 +52,13 @@ func get(t *testing.T, url string) int {
 func TestRunNeedsOneGateway(t *testing.T) {
 	none := write(t, "mesh.yaml", "apiVersion: v1\nkind: Namespace\nmetadata: {name: default}\n")
 	several := write(t, "mesh.yaml", gatewayOf("shop")+gatewayOf("bank"))
-	waypoint(t, runArgs(t, none)...).want(t, exitUsage, `no Gateway of class "waypoint"`, none, "--gateway NAMESPACE/NAME")
-	waypoint(t, runArgs(t, several)...).want(t, exitUsage, "bank/waypoint, shop/waypoint", "--gateway NAMESPACE/NAME")
-	waypoint(t, runArgs(t, several, "--gateway", "shop/other")...).want(t, exitUsage, "no Gateway shop/other", "bank/waypoint, shop/waypoint")
+	waypoint(t, runArgs(t, none)...).want(t, cli.ExitUsage, `no Gateway of class "waypoint"`, none, "--gateway NAMESPACE/NAME")
+	waypoint(t, runArgs(t, several)...).want(t, cli.ExitUsage, "bank/waypoint, shop/waypoint", "--gateway NAMESPACE/NAME")
+	waypoint(t, runArgs(t, several, "--gateway", "shop/other")...).want(t, cli.ExitUsage, "no Gateway shop/other", "bank/waypoint, shop/waypoint")
 	c := start(t, runArgs(t, several, "--gateway", "shop/waypoint")...)
 	c.says("msg=serving")
 	c.stop()
-	c.wait().want(t, exitOK)
+	c.wait().want(t, cli.ExitOK)
 }
 
 func TestRunFails(t *testing.T) {
@@ -68,11 +69,11 @@ func TestRunFails(t *testing.T) {
 	}
 	defer taken.Close()
 	for _, flag := range []string{"--listen", "--status", "--metrics", "--admin"} {
-		waypoint(t, runArgs(t, mesh, flag, taken.Addr().String())...).want(t, exitFailed, flag, taken.Addr().String())
+		waypoint(t, runArgs(t, mesh, flag, taken.Addr().String())...).want(t, cli.ExitFailed, flag, taken.Addr().String())
 	}
-	waypoint(t, runArgs(t, mesh, "--trust-domain", "elsewhere")...).want(t, exitFailed, "elsewhere", waypointID, "--trust-domain-aliases")
-	waypoint(t, runArgs(t, "does/not/exist")...).want(t, exitFailed, "does/not/exist")
-	waypoint(t, "run", "--config", mesh, "--cert", "gone.pem", "--key", "gone.pem", "--root", "gone.pem").want(t, exitFailed, "gone.pem")
+	waypoint(t, runArgs(t, mesh, "--trust-domain", "elsewhere")...).want(t, cli.ExitFailed, "elsewhere", waypointID, "--trust-domain-aliases")
+	waypoint(t, runArgs(t, "does/not/exist")...).want(t, cli.ExitFailed, "does/not/exist")
+	waypoint(t, "run", "--config", mesh, "--cert", "gone.pem", "--key", "gone.pem", "--root", "gone.pem").want(t, cli.ExitFailed, "gone.pem")
 }
 
 // TestRunIsControlled takes configuration from a controller, and keeps it.
@@ -94,14 +95,14 @@ func TestRunIsControlled(t *testing.T) {
 	controller.Apply("default/waypoint", shop)
 	c.says(`msg="in step with the controller"`)
 	c.stop()
-	c.wait().want(t, exitOK)
+	c.wait().want(t, cli.ExitOK)
 
 	controller.Stop()
 	c = start(t, args(state)...)
 	c.says(`msg="serving the saved configuration until the controller is reached"`)
 	c.stop()
-	c.wait().want(t, exitOK)
-	waypoint(t, args(filepath.Join(write(t, "file", ""), "file"))...).want(t, exitFailed, "--state-dir")
+	c.wait().want(t, cli.ExitOK)
+	waypoint(t, args(filepath.Join(write(t, "file", ""), "file"))...).want(t, cli.ExitFailed, "--state-dir")
 }
 
 // TestRunIsCertified gets certificates from Istio's CA, and from a SPIFFE agent.
@@ -118,7 +119,7 @@ func TestRunIsCertified(t *testing.T) {
 			c := start(t, append(append([]string{"run", "--config", mesh}, nowhere...), flags...)...)
 			c.says(`msg="certificate in force" .*identity=` + waypointID)
 			c.stop()
-			c.wait().want(t, exitOK)
+			c.wait().want(t, cli.ExitOK)
 		})
 	}
 	if call := ca.Calls()[0]; call.Cluster != "west" || call.TTL != time.Hour {
@@ -129,9 +130,9 @@ func TestRunIsCertified(t *testing.T) {
 func TestValidate(t *testing.T) {
 	good := write(t, "mesh.yaml", shop)
 	bad := write(t, "mesh.yaml", strings.Replace(shop, "action: DENY", "action: FORBID", 1))
-	waypoint(t, "validate", "--config", good).want(t, exitOK, "0 errors")
-	waypoint(t, "validate", "--config", bad).want(t, exitFailed, "error: ", "mesh.yaml:", "AuthorizationPolicy", "action", "1 error")
-	waypoint(t, "validate", "--config", "does/not/exist").want(t, exitFailed, "does/not/exist")
+	waypoint(t, "validate", "--config", good).want(t, cli.ExitOK, "0 errors")
+	waypoint(t, "validate", "--config", bad).want(t, cli.ExitFailed, "error: ", "mesh.yaml:", "AuthorizationPolicy", "action", "1 error")
+	waypoint(t, "validate", "--config", "does/not/exist").want(t, cli.ExitFailed, "does/not/exist")
 
 	var report struct {
 		Gateway  string
@@ -139,7 +140,7 @@ func TestValidate(t *testing.T) {
 		Problems []struct{ File, Object, Field string }
 	}
 	out := waypoint(t, "validate", "--config", bad, "--output", "json")
-	out.want(t, exitFailed)
+	out.want(t, cli.ExitFailed)
 	if err := json.Unmarshal([]byte(out.stdout), &report); err != nil {
 		t.Fatalf("%v in %s", err, out.stdout)
 	}
@@ -173,25 +174,25 @@ func TestExplainAsksManifestsAndWaypoints(t *testing.T) {
 				return waypoint(t, append(append([]string{"explain", "--from", clientID}, whom...), tt.args...)...)
 			}
 			text := ask("--config", mesh)
-			text.want(t, exitOK, tt.says...)
+			text.want(t, cli.ExitOK, tt.says...)
 			if other := ask("--admin", admin); other != text {
 				t.Errorf("the waypoint answers\n%s\nand the manifests\n%s", other.stdout, text.stdout)
 			}
 			asJSON := ask("--config", mesh, "--output", "json")
-			asJSON.want(t, exitOK)
+			asJSON.want(t, cli.ExitOK)
 			if other := ask("--admin", admin, "--output", "json"); other != asJSON {
 				t.Errorf("the waypoint answers\n%s\nand the manifests\n%s", other.stdout, asJSON.stdout)
 			}
 		})
 	}
-	waypoint(t, "explain", "--admin", bare, "--from", clientID, "--to", "10.9.9.9:80").want(t, exitOK, "404")
-	waypoint(t, "explain", "--admin", status, "--from", clientID, "--to", "10.9.9.9:80").want(t, exitFailed, status, "is it the admin port?")
+	waypoint(t, "explain", "--admin", bare, "--from", clientID, "--to", "10.9.9.9:80").want(t, cli.ExitOK, "404")
+	waypoint(t, "explain", "--admin", status, "--from", clientID, "--to", "10.9.9.9:80").want(t, cli.ExitFailed, status, "is it the admin port?")
 	running.stop()
-	running.wait().want(t, exitOK)
-	waypoint(t, "explain", "--admin", admin, "--from", clientID, "--to", "10.0.0.1:80").want(t, exitFailed, "not running, or another --admin?")
-	waypoint(t, "explain", "--config", "does/not/exist", "--from", clientID, "--to", "10.0.0.1:80").want(t, exitFailed, "does/not/exist")
+	running.wait().want(t, cli.ExitOK)
+	waypoint(t, "explain", "--admin", admin, "--from", clientID, "--to", "10.0.0.1:80").want(t, cli.ExitFailed, "not running, or another --admin?")
+	waypoint(t, "explain", "--config", "does/not/exist", "--from", clientID, "--to", "10.0.0.1:80").want(t, cli.ExitFailed, "does/not/exist")
 	waypoint(t, "explain", "--config", write(t, "mesh.yaml", gatewayOf("shop")+gatewayOf("bank")), "--from", clientID, "--to", "10.0.0.1:80").
-		want(t, exitUsage, "bank/waypoint, shop/waypoint")
+		want(t, cli.ExitUsage, "bank/waypoint, shop/waypoint")
 }
 
 func TestCertsUsesACAAgain(t *testing.T) {
@@ -204,9 +205,9 @@ func TestCertsUsesACAAgain(t *testing.T) {
 		return string(text)
 	}
 	waypoint(t, "certs", "--out", dir, "--id", waypointID, "--ttl", "1h").
-		want(t, exitOK, waypointID, "1h", "--cert "+filepath.Join(dir, "cert.pem"), "--key ", "--root ")
+		want(t, cli.ExitOK, waypointID, "1h", "--cert "+filepath.Join(dir, "cert.pem"), "--key ", "--root ")
 	ca, cert := read("ca.pem"), read("cert.pem")
-	waypoint(t, "certs", "--out", dir, "--id", clientID).want(t, exitOK, clientID)
+	waypoint(t, "certs", "--out", dir, "--id", clientID).want(t, cli.ExitOK, clientID)
 	if read("ca.pem") != ca {
 		t.Error("the CA was replaced")
 	}
@@ -221,7 +222,7 @@ func TestCertsUsesACAAgain(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "ca-key.pem")); err != nil {
 		t.Fatal(err)
 	}
-	waypoint(t, "certs", "--out", dir, "--id", clientID).want(t, exitFailed, "incomplete", "ca-key.pem")
+	waypoint(t, "certs", "--out", dir, "--id", clientID).want(t, cli.ExitFailed, "incomplete", "ca-key.pem")
 }
 
 func TestTunnelCarries(t *testing.T) {
@@ -249,7 +250,7 @@ func TestTunnelCarries(t *testing.T) {
 		t.Errorf("%q, %v", echo, err)
 	}
 	taken := c.says(`(\S+) -> 10\.0\.0\.1:9000`)
-	waypoint(t, append(args, "--socks5", taken)...).want(t, exitFailed, taken, "in use")
+	waypoint(t, append(args, "--socks5", taken)...).want(t, cli.ExitFailed, taken, "in use")
 	c.stop()
-	c.wait().want(t, exitOK)
+	c.wait().want(t, cli.ExitOK)
 }

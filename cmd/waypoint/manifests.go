@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/waypoint-mesh/waypoint/cmd/internal/cli"
 	"github.com/waypoint-mesh/waypoint/internal/files"
 	"github.com/waypoint-mesh/waypoint/internal/translate"
 )
@@ -35,7 +36,7 @@ func (m *manifests) source() files.Options {
 func checkGateway(gateway string) error {
 	namespace, name, ok := strings.Cut(gateway, "/")
 	if gateway != "" && (!ok || namespace == "" || name == "" || strings.Contains(name, "/")) {
-		return usagef("--gateway: %q is not NAMESPACE/NAME", gateway)
+		return cli.Usagef("--gateway: %q is not NAMESPACE/NAME", gateway)
 	}
 	return nil
 }

@@ -2,17 +2,16 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/waypoint-mesh/waypoint/cmd/internal/cli"
 	"github.com/waypoint-mesh/waypoint/internal/task"
 )
 
@@ -98,10 +97,10 @@ func (o *options) check() error {
 	}
 	return errors.Join(
 		checkGateway(o.gateway),
-		oneOf("access-log", o.accessLog, "off", "text", "json"),
-		oneOf("log-format", o.logFormat, "text", "json"),
-		oneOf("client-headers", o.clientHeaders, "on", "off"),
-		oneOf("task-mode", o.taskMode, task.Coroutines.String(), task.Goroutines.String()),
+		cli.OneOf("access-log", o.accessLog, "off", "text", "json"),
+		cli.OneOf("log-format", o.logFormat, "text", "json"),
+		cli.OneOf("client-headers", o.clientHeaders, "on", "off"),
+		cli.OneOf("task-mode", o.taskMode, task.Coroutines.String(), task.Goroutines.String()),
 		hostPort("listen", o.listen), hostPort("status", o.status), hostPort("metrics", o.metrics), hostPort("admin", o.admin),
 		o.checkNumbers(), o.checkCollector(),
 	)
@@ -111,15 +110,15 @@ func (o *options) check() error {
 func (o *options) checkSource() error {
 	switch {
 	case o.config == "" && o.xds == "":
-		return usagef("--config is needed, a folder or file of manifests; or --xds, the address of a controller")
+		return cli.Usagef("--config is needed, a folder or file of manifests; or --xds, the address of a controller")
 	case o.config != "" && o.xds != "":
-		return usagef("--config and --xds exclude each other: configuration comes from manifests or from a controller")
+		return cli.Usagef("--config and --xds exclude each other: configuration comes from manifests or from a controller")
 	case o.xds == "" && (o.token != "" || o.xdsRoot != "" || o.stateDir != ""):
-		return usagef("--token, --xds-root and --state-dir belong to --xds, which is not given")
+		return cli.Usagef("--token, --xds-root and --state-dir belong to --xds, which is not given")
 	case o.xds == "":
 		return nil
 	case o.gateway == "":
-		return usagef("--gateway NAMESPACE/NAME is needed with --xds: the controller has to be told which waypoint we are")
+		return cli.Usagef("--gateway NAMESPACE/NAME is needed with --xds: the controller has to be told which waypoint we are")
 	}
 	return hostPort("xds", o.xds)
 }
@@ -134,7 +133,7 @@ func (o *options) checkCollector() error {
 	if u, err := url.Parse(o.otlpEndpoint); err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https") {
 		return nil
 	}
-	return usagef("--otlp-endpoint: %q is not HOST:PORT, http://HOST:PORT or https://HOST:PORT", o.otlpEndpoint)
+	return cli.Usagef("--otlp-endpoint: %q is not HOST:PORT, http://HOST:PORT or https://HOST:PORT", o.otlpEndpoint)
 }
 
 func (o *options) checkNumbers() error {
@@ -143,20 +142,20 @@ func (o *options) checkNumbers() error {
 		"idle-timeout": o.idleTimeout, "tcp-idle-timeout": o.tcpIdleTimeout, "detect-timeout": o.detectTimeout,
 	} {
 		if d < 0 {
-			return usagef("--%s: must not be negative, got %v", name, d)
+			return cli.Usagef("--%s: must not be negative, got %v", name, d)
 		}
 	}
 	switch {
 	case o.handshakeTimeout <= 0:
-		return usagef("--handshake-timeout: must be positive, got %v", o.handshakeTimeout)
+		return cli.Usagef("--handshake-timeout: must be positive, got %v", o.handshakeTimeout)
 	case o.traceSampling < 0 || o.traceSampling > 100:
-		return usagef("--trace-sampling: a percentage from 0 to 100, got %v", o.traceSampling)
+		return cli.Usagef("--trace-sampling: a percentage from 0 to 100, got %v", o.traceSampling)
 	case o.maxConnections < 0:
-		return usagef("--max-connections: must not be negative, got %d", o.maxConnections)
+		return cli.Usagef("--max-connections: must not be negative, got %d", o.maxConnections)
 	case o.maxHeaderBytes < 1024 || o.maxHeaderBytes > maxHeaderBytes:
-		return usagef("--max-header-bytes: from 1024 to %d, got %d", maxHeaderBytes, o.maxHeaderBytes)
+		return cli.Usagef("--max-header-bytes: from 1024 to %d, got %d", maxHeaderBytes, o.maxHeaderBytes)
 	case o.maxHeaders < 10 || o.maxHeaders > 10000:
-		return usagef("--max-headers: from 10 to 10000, got %d", o.maxHeaders)
+		return cli.Usagef("--max-headers: from 10 to 10000, got %d", o.maxHeaders)
 	}
 	return nil
 }
@@ -173,7 +172,7 @@ func (o *options) mode() task.Mode {
 func (o *options) logger(cmd *cobra.Command) (*slog.Logger, *slog.LevelVar, error) {
 	level := new(slog.LevelVar)
 	if err := level.UnmarshalText([]byte(o.logLevel)); err != nil {
-		return nil, nil, usagef("--log-level: %q is none of debug, info, warn, error", o.logLevel)
+		return nil, nil, cli.Usagef("--log-level: %q is none of debug, info, warn, error", o.logLevel)
 	}
 	opts := &slog.HandlerOptions{Level: level}
 	if o.logFormat == "json" {
@@ -182,22 +181,13 @@ func (o *options) logger(cmd *cobra.Command) (*slog.Logger, *slog.LevelVar, erro
 	return slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), opts)), level, nil
 }
 
-func oneOf(flag, value string, allowed ...string) error {
-	for _, a := range allowed {
-		if value == a {
-			return nil
-		}
-	}
-	return usageError{fmt.Errorf("--%s: %q is none of %s", flag, value, strings.Join(allowed, ", "))}
-}
-
 func hostPort(flag, value string) error {
 	_, port, err := net.SplitHostPort(value)
 	if err != nil {
-		return usagef("--%s: %q is not HOST:PORT or :PORT", flag, value)
+		return cli.Usagef("--%s: %q is not HOST:PORT or :PORT", flag, value)
 	}
 	if n, err := strconv.Atoi(port); err == nil && (n < 0 || n > 65535) {
-		return usagef("--%s: %d is not a port from 0 to 65535", flag, n)
+		return cli.Usagef("--%s: %d is not a port from 0 to 65535", flag, n)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waypoint-mesh/waypoint/cmd/internal/cli"
 	"github.com/waypoint-mesh/waypoint/internal/app"
 	"github.com/waypoint-mesh/waypoint/internal/files"
 	"github.com/waypoint-mesh/waypoint/internal/identity"
@@ -73,7 +74,7 @@ func run(cmd *cobra.Command, o *options) error {
 // unclearGateway makes it a usage error that --gateway is missing or names none.
 func unclearGateway(err error) error {
 	if _, ok := errors.AsType[*files.GatewayError](err); ok {
-		return usageError{err}
+		return cli.Usage(err)
 	}
 	return err
 }
@@ -91,7 +92,7 @@ func (o *options) settings(cmd *cobra.Command) (app.Options, error) {
 	for _, hop := range o.trustedHops {
 		id, err := identity.Parse(hop)
 		if err != nil {
-			return app.Options{}, usagef("--trusted-hops: %w", err)
+			return app.Options{}, cli.Usagef("--trusted-hops: %w", err)
 		}
 		hops = append(hops, id)
 	}

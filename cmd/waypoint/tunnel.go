@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waypoint-mesh/waypoint/cmd/internal/cli"
 	"github.com/waypoint-mesh/waypoint/internal/certs"
 	"github.com/waypoint-mesh/waypoint/internal/hbone"
 	"github.com/waypoint-mesh/waypoint/internal/identity"
@@ -112,11 +113,11 @@ func follow(ctx context.Context, source *certs.Files, log *slog.Logger) {
 func (o *tunnelFlags) check() ([]tunnel.Forward, error) {
 	switch {
 	case o.waypoint == "":
-		return nil, usagef("--waypoint is needed: HOST:PORT, the port is usually 15008")
+		return nil, cli.Usagef("--waypoint is needed: HOST:PORT, the port is usually 15008")
 	case len(o.forwards) == 0 && o.socks5 == "":
-		return nil, usagef("--forward LOCAL=TARGET or --socks5 LOCAL is needed")
+		return nil, cli.Usagef("--forward LOCAL=TARGET or --socks5 LOCAL is needed")
 	case o.cert == "" || o.key == "" || o.root == "":
-		return nil, usagef("--cert, --key and --root are needed; 'waypoint certs --help' shows how to make some")
+		return nil, cli.Usagef("--cert, --key and --root are needed; 'waypoint certs --help' shows how to make some")
 	case o.socks5 != "":
 		if err := hostPort("socks5", o.socks5); err != nil {
 			return nil, err
@@ -130,14 +131,14 @@ func (o *tunnelFlags) parseForwards() ([]tunnel.Forward, error) {
 	for _, text := range o.forwards {
 		local, to, ok := strings.Cut(text, "=")
 		if !ok {
-			return nil, usagef("--forward %q: expected LOCAL=TARGET, such as 127.0.0.1:8080=10.0.0.1:8080", text)
+			return nil, cli.Usagef("--forward %q: expected LOCAL=TARGET, such as 127.0.0.1:8080=10.0.0.1:8080", text)
 		}
 		if err := hostPort("forward", local); err != nil {
 			return nil, err
 		}
 		target, err := hbone.ParseTarget(to)
 		if err != nil {
-			return nil, usagef("--forward %q: %w", text, err)
+			return nil, cli.Usagef("--forward %q: %w", text, err)
 		}
 		forwards = append(forwards, tunnel.Forward{Local: local, Target: target})
 	}
@@ -148,7 +149,7 @@ func (o *tunnelFlags) parseForwards() ([]tunnel.Forward, error) {
 func (o *tunnelFlags) destination(ctx context.Context) (hbone.Destination, error) {
 	host, port, err := net.SplitHostPort(o.waypoint)
 	if err != nil {
-		return hbone.Destination{}, usagef("--waypoint: %q is not HOST:PORT", o.waypoint)
+		return hbone.Destination{}, cli.Usagef("--waypoint: %q is not HOST:PORT", o.waypoint)
 	}
 	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 	if err != nil {
@@ -156,7 +157,7 @@ func (o *tunnelFlags) destination(ctx context.Context) (hbone.Destination, error
 	}
 	number, err := net.DefaultResolver.LookupPort(ctx, "tcp", port)
 	if err != nil {
-		return hbone.Destination{}, usagef("--waypoint: %w", err)
+		return hbone.Destination{}, cli.Usagef("--waypoint: %w", err)
 	}
 	addr := netip.AddrPortFrom(ips[0].Unmap(), uint16(number))
 	if o.waypointID == "" {
@@ -164,7 +165,7 @@ func (o *tunnelFlags) destination(ctx context.Context) (hbone.Destination, error
 	}
 	id, err := identity.Parse(o.waypointID)
 	if err != nil {
-		return hbone.Destination{}, usagef("--waypoint-id: %w", err)
+		return hbone.Destination{}, cli.Usagef("--waypoint-id: %w", err)
 	}
 	return hbone.NewDestination(addr, id), nil
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+
+	"github.com/waypoint-mesh/waypoint/cmd/internal/cli"
 )
 
 // TestWrongUsage: exit code 2, the flag by its name, and what was expected.
@@ -96,16 +98,16 @@ func TestWrongUsage(t *testing.T) {
 		{"certs: --ttl", []string{"certs", "--out", "x", "--id", clientID, "--ttl", "0s"}, []string{"--ttl", "must be positive"}},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) { waypoint(t, tt.args...).want(t, exitUsage, tt.says...) })
+		t.Run(tt.name, func(t *testing.T) { waypoint(t, tt.args...).want(t, cli.ExitUsage, tt.says...) })
 	}
 }
 
 func TestVersionFlag(t *testing.T) {
-	waypoint(t, "--version").want(t, exitOK, "waypoint version "+version)
+	waypoint(t, "--version").want(t, cli.ExitOK, "waypoint version "+version)
 }
 
 func TestHelp(t *testing.T) {
-	waypoint(t).want(t, exitOK, "Available Commands:", "waypoint certs --out")
+	waypoint(t).want(t, cli.ExitOK, "Available Commands:", "waypoint certs --out")
 	for _, cmd := range newRoot().Commands() {
 		t.Run(cmd.Name(), func(t *testing.T) {
 			says := []string{"Usage:"}
@@ -113,7 +115,7 @@ func TestHelp(t *testing.T) {
 				says = append(says, "Examples:", "  waypoint "+cmd.Name())
 			}
 			cmd.LocalFlags().VisitAll(func(f *pflag.Flag) { says = append(says, "--"+f.Name, environmentName(f.Name)) })
-			waypoint(t, cmd.Name(), "--help").want(t, exitOK, says...)
+			waypoint(t, cmd.Name(), "--help").want(t, cli.ExitOK, says...)
 		})
 	}
 }
@@ -164,14 +166,14 @@ func valueOf(t *testing.T, command, flag string, args ...string) string {
 
 func TestBadVariable(t *testing.T) {
 	t.Setenv("WAYPOINT_DRAIN_DELAY", "soon")
-	waypoint(t, "run").want(t, exitUsage, "WAYPOINT_DRAIN_DELAY", "--drain-delay", `"soon"`)
+	waypoint(t, "run").want(t, cli.ExitUsage, "WAYPOINT_DRAIN_DELAY", "--drain-delay", `"soon"`)
 }
 
 func TestEnvironmentSetsUpARun(t *testing.T) {
 	t.Setenv("WAYPOINT_CONFIG", t.TempDir())
-	waypoint(t, "run").want(t, exitUsage, "--cert, --key and --root are needed")
+	waypoint(t, "run").want(t, cli.ExitUsage, "--cert, --key and --root are needed")
 }
 
 func TestVersion(t *testing.T) {
-	waypoint(t, "version").want(t, exitOK, "waypoint "+version, "commit "+commit, "go1.")
+	waypoint(t, "version").want(t, cli.ExitOK, "waypoint "+version, "commit "+commit, "go1.")
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/waypoint-mesh/waypoint/cmd/internal/cli"
 	"github.com/waypoint-mesh/waypoint/internal/files"
 )
 
@@ -29,12 +30,12 @@ Exits 0 if nothing is refused, 1 if something is.`,
 
 func runValidate(cmd *cobra.Command, m *manifests, output string) error {
 	if m.config == "" {
-		return usagef("--config is needed: a folder or file of manifests")
+		return cli.Usagef("--config is needed: a folder or file of manifests")
 	}
 	if err := checkGateway(m.gateway); err != nil {
 		return err
 	}
-	if err := oneOf("output", output, "text", "json"); err != nil {
+	if err := cli.OneOf("output", output, "text", "json"); err != nil {
 		return err
 	}
 	report, err := files.Validate(m.source())
@@ -49,7 +50,7 @@ func runValidate(cmd *cobra.Command, m *manifests, output string) error {
 		return err
 	}
 	if report.Rejected > 0 {
-		return errFaults
+		return cli.ErrFaults
 	}
 	return nil
 }
