@@ -113,6 +113,15 @@ e2e: export WAYPOINT_CONTROLLER := $(CURDIR)/bin/waypoint-controller
 e2e: components build-controller ## the controller against a real API server, with the rights it has when deployed
 	$(GO) test -count=1 -v $(TESTFLAGS) ./test/e2e
 
+.PHONY: charts
+charts: export HELM := $(CURDIR)/$(TOOLS)/helm
+charts: $(TOOLS)/helm ## lint and golden renders of deployments/chart, and the plain manifests against it (CHARTFLAGS=-update rewrites them)
+	$(GO) test -count=1 ./test/charts $(CHARTFLAGS)
+
+.PHONY: manifests
+manifests: ## rewrite deployments/manifests from deployments/chart
+	$(MAKE) --no-print-directory charts CHARTFLAGS='-run TestManifests -update'
+
 .PHONY: lint
 lint: $(TOOLS)/golangci-lint ## static checks and formatting
 	$(TOOLS)/golangci-lint run
