@@ -14,7 +14,7 @@ func TestAdmission(t *testing.T) {
 	bad := strings.ReplaceAll(strings.Replace(shop[strings.Index(shop, "apiVersion: security"):], "methods: [GET]", `ports: ["http"]`, 1), "NS", s.ns)
 	var refused error
 	s.Eventually("a policy that cannot work is refused", func() error {
-		if refused = s.apply(s.Context(), bad); refused == nil {
+		if refused = s.server.Apply(s.Context(), bad); refused == nil {
 			return errors.New("it is stored")
 		}
 		return nil

@@ -46,7 +46,7 @@ func TestClassIsAccepted(t *testing.T) {
 	s := newStory(t)
 	s.Eventually("the class is accepted", func() error {
 		var class gatewayv1.GatewayClass
-		if err := s.admin.Get(s.Context(), client.ObjectKey{Name: "waypoint"}, &class); err != nil {
+		if err := s.server.Client.Get(s.Context(), client.ObjectKey{Name: "waypoint"}, &class); err != nil {
 			return err
 		}
 		if len(class.Status.SupportedFeatures) == 0 {

@@ -1,14 +1,24 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"testing"
+	"time"
+
+	"github.com/waypoint-mesh/waypoint/test/apiserver"
 )
 
-// world is shared by all tests: an API server takes seconds to start. Tests keep
-// to namespaces of their own. It is nil where there are no programs to run.
-var world *cluster
+// world is what all tests share: an API server takes seconds to start. Tests keep
+// to namespaces of their own.
+type world struct {
+	server     *apiserver.Server
+	controller *apiserver.Controller
+}
+
+// shared is nil where there are no programs to run.
+var shared *world
 
 func TestMain(m *testing.M) {
 	os.Exit(run(m))
@@ -25,25 +35,55 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	c, err := start(bin, dir)
-	defer c.stop()
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "the API server does not start: %v\n%s", err, c.logs())
+	w := new(world)
+	defer w.stop()
+	if err := w.start(bin, dir); err != nil {
+		fmt.Fprintf(os.Stderr, "the API server does not start: %v\n%s", err, w.server.Logs())
 		return 1
 	}
-	world = c
+	shared = w
 	code := m.Run()
 	if code != 0 {
-		fmt.Fprintf(os.Stderr, "--- log of the controller\n%s", c.controllerLog())
+		fmt.Fprintf(os.Stderr, "--- log of the controller\n%s", w.controller.Log)
 	}
 	return code
 }
 
+// start starts everything, and fails if that takes long.
+func (w *world) start(bin, dir string) (err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	if w.server, err = apiserver.Start(ctx, bin, dir); err != nil {
+		return err
+	}
+	if err := w.server.Install(ctx); err != nil {
+		return err
+	}
+	if w.controller, err = w.server.NewController(os.Getenv("WAYPOINT_CONTROLLER")); err != nil {
+		return err
+	}
+	if err := w.startController(ctx); err != nil {
+		return err
+	}
+	return w.controller.PointWebhook(ctx)
+}
+
+func (w *world) startController(ctx context.Context) error {
+	return w.controller.Start(ctx, "--log-level=debug")
+}
+
+func (w *world) stop() {
+	if w.controller != nil {
+		_ = w.controller.Kill() // it may have ended
+	}
+	w.server.Stop()
+}
+
 // needWorld skips a test where there is no API server.
-func needWorld(t *testing.T) *cluster {
+func needWorld(t *testing.T) *world {
 	t.Helper()
-	if world == nil {
+	if shared == nil {
 		t.Skip("WAYPOINT_E2E_BIN is not set: make e2e")
 	}
-	return world
+	return shared
 }

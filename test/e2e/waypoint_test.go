@@ -51,7 +51,7 @@ type waypoint struct {
 // connect starts one that shows a token of an account of the story.
 func (s *story) connect(account, audience string) *waypoint {
 	s.Helper()
-	token, err := s.token(s.Context(), s.ns, account, audience, 3600)
+	token, err := s.server.Token(s.Context(), s.ns, account, audience, 3600)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func (s *story) connect(account, audience string) *waypoint {
 	}
 	c := &waypoint{store: new(mesh.Store)}
 	c.Source = xds.New(xds.Options{
-		Addr: s.controller.discovery, Gateway: s.ns + "/waypoint", Token: tokenFile, Root: rootFile,
+		Addr: s.controller.Discovery, Gateway: s.ns + "/waypoint", Token: tokenFile, Root: rootFile,
 		Instance: "test", Version: "test", Log: slog.New(slog.DiscardHandler),
 		Waiting: func(reason string) { c.reason.Store(reason) },
 	}, c.store)
@@ -116,7 +116,7 @@ func TestWhoIsTurnedAway(t *testing.T) {
 		"another audience": {"waypoint", "istio-ca", "audience " + gateway.TokenAudience + " is needed"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &story{t, s.cluster, s.ns}
+			s := &story{t, s.world, s.ns}
 			client := s.connect(c.account, c.audience)
 			s.Eventually("it is told why", func() error {
 				if reason := fmt.Sprint(client.reason.Load()); !strings.Contains(reason, c.want) {
@@ -187,11 +187,11 @@ func TestControllerStartsAgain(t *testing.T) {
 	w := s.connect("waypoint", gateway.TokenAudience)
 	w.whole(s)
 	version := w.store.Load().Version
-	if err := s.controller.stop(); err != nil {
+	if err := s.controller.Stop(); err != nil {
 		t.Errorf("the controller ended with %v", err)
 	}
 	s.Apply(strings.ReplaceAll(waypointGateway, "name: waypoint", "name: second"))
-	if err := s.resume(s.Context()); err != nil {
+	if err := s.startController(s.Context()); err != nil {
 		t.Fatal(err)
 	}
 	s.Eventually("what happened meanwhile is made up for", func() error { return s.Get("second", &corev1.Service{}) })
