@@ -3,6 +3,7 @@ package meshtest
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -13,6 +14,8 @@ import (
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+
+	"github.com/waypoint-mesh/waypoint/internal/identity"
 )
 
 // Field is one header field, its name in lower case.
@@ -329,6 +332,11 @@ func (s *Stream) LocalAddr() net.Addr { return s.conn.raw.LocalAddr() }
 
 // RemoteAddr implements net.Conn: the tunnel's.
 func (s *Stream) RemoteAddr() net.Addr { return s.conn.raw.RemoteAddr() }
+
+// Peer is who the other end of the tunnel is by its certificate.
+func (s *Stream) Peer() (identity.ID, error) {
+	return peerID(s.conn.raw.(*tls.Conn).ConnectionState().PeerCertificates[0])
+}
 
 // SetDeadline implements net.Conn.
 func (s *Stream) SetDeadline(at time.Time) error {

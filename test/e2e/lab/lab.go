@@ -1,0 +1,229 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	networkingv1 "istio.io/client-go/pkg/apis/networking/v1"
+	securityv1 "istio.io/client-go/pkg/apis/security/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+)
+
+// ControllerNamespace is that of deployments/manifests.
+const ControllerNamespace = "waypoint-system"
+
+// Lab is the cluster.
+type Lab struct {
+	// Config reaches the API server as cluster-admin, and so does Client, which
+	// keeps no cache. Kubeconfig is the file of it, for kubectl.
+	Config     *rest.Config
+	Client     client.Client
+	Kubeconfig string
+	// Directory is what istiod tells ztunnels.
+	Directory *Directory
+
+	dir string
+}
+
+var theLab = sync.OnceValues(start)
+
+// Need returns the lab of this program, which all its tests share. Where there
+// can be none the test is skipped.
+func Need(t *testing.T) *Lab {
+	t.Helper()
+	if reason := missing(); reason != "" {
+		t.Skip(reason)
+	}
+	if os.Getenv(nameVariable) == "" {
+		t.Fatal("TestMain of the package does not call lab.Main")
+	}
+	l, err := theLab()
+	if err != nil {
+		t.Fatalf("the lab does not come up: %v", err)
+	}
+	return l
+}
+
+// start brings up everything. A minute is ten times what it takes.
+func start() (*Lab, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	l := &Lab{dir: os.Getenv(dirVariable)}
+	l.Kubeconfig = filepath.Join(l.dir, "admin.kubeconfig")
+	if err := l.script(ctx, "up"); err != nil {
+		return nil, err
+	}
+	if err := l.connect(); err != nil {
+		return nil, err
+	}
+	manifests, err := os.ReadFile(filepath.Join(repository(), "deployments/manifests/waypoint-controller.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	if err := l.Apply(ctx, string(manifests)); err != nil {
+		return nil, err
+	}
+	if l.Directory, err = newDirectory(filepath.Join(os.Getenv("WAYPOINT_E2E_BIN"), "wds")); err != nil {
+		return nil, err
+	}
+	err = Until(ctx, func() error { return l.Available(ctx, ControllerNamespace, "waypoint-controller") })
+	if err != nil {
+		return nil, fmt.Errorf("the controller: %w\n%s", err, l.Logs(ControllerNamespace))
+	}
+	return l, nil
+}
+
+// script runs a command of test/meshlab/lab.sh.
+func (l *Lab) script(ctx context.Context, args ...string) error {
+	cmd := exec.CommandContext(ctx, "bash", append([]string{script()}, args...)...)
+	cmd.Env = scriptEnvironment(os.Environ())
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("lab.sh %s: %w: %s", strings.Join(args, " "), err, out)
+	}
+	return nil
+}
+
+// Stop ends a component as its node would: etcd, apiserver, kcm, minikubelet, istiod.
+func (l *Lab) Stop(ctx context.Context, component string) error { return l.script(ctx, "stop", component) }
+
+// Start starts it again, and returns when it is ready.
+func (l *Lab) Start(ctx context.Context, component string) error {
+	return l.script(ctx, "start", component)
+}
+
+func (l *Lab) connect() (err error) {
+	if l.Config, err = clientcmd.BuildConfigFromFlags("", l.Kubeconfig); err != nil {
+		return err
+	}
+	l.Config.QPS = -1
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, gatewayv1.Install, networkingv1.AddToScheme, securityv1.AddToScheme,
+	} {
+		if err := add(scheme); err != nil {
+			return err
+		}
+	}
+	l.Client, err = client.New(l.Config, client.Options{Scheme: scheme})
+	return err
+}
+
+// Apply applies manifests as kubectl apply --server-side does.
+func (l *Lab) Apply(ctx context.Context, manifests string) error {
+	reader := utilyaml.NewYAMLOrJSONDecoder(strings.NewReader(manifests), 4096)
+	for {
+		obj := &unstructured.Unstructured{}
+		if err := reader.Decode(obj); err != nil {
+			if strings.Contains(err.Error(), "EOF") {
+				return nil
+			}
+			return err
+		}
+		if len(obj.Object) == 0 {
+			continue
+		}
+		err := l.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner("kubectl"), client.ForceOwnership)
+		if err != nil {
+			return fmt.Errorf("%s %s: %w", obj.GetKind(), obj.GetName(), err)
+		}
+	}
+}
+
+// Available fails unless a Deployment is as its specification wants it, with the
+// pods of this specification alone.
+func (l *Lab) Available(ctx context.Context, namespace, name string) error {
+	var d appsv1.Deployment
+	if err := l.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &d); err != nil {
+		return err
+	}
+	want := int32(1)
+	if d.Spec.Replicas != nil {
+		want = *d.Spec.Replicas
+	}
+	s := d.Status
+	if s.ObservedGeneration != d.Generation || s.AvailableReplicas != want || s.UpdatedReplicas != want || s.Replicas != want {
+		return fmt.Errorf("Deployment %s/%s: %d of %d pods are available, %d are old", namespace, name, s.AvailableReplicas, want, s.Replicas-s.UpdatedReplicas)
+	}
+	return nil
+}
+
+// Pods are those of a namespace with a label, none that is ending.
+func (l *Lab) Pods(ctx context.Context, namespace, label, value string) ([]corev1.Pod, error) {
+	var list corev1.PodList
+	if err := l.Client.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabels{label: value}); err != nil {
+		return nil, err
+	}
+	pods := list.Items[:0]
+	for _, p := range list.Items {
+		if p.DeletionTimestamp == nil {
+			pods = append(pods, p)
+		}
+	}
+	return pods, nil
+}
+
+// Logs are the last lines of each pod that a namespace has or had.
+func (l *Lab) Logs(namespace string) string {
+	files, err := filepath.Glob(filepath.Join(l.dir, "node/pods", namespace+"_*", "*.log"))
+	if err != nil {
+		return err.Error()
+	}
+	return tails(files)
+}
+
+// ComponentLogs are the last lines of etcd, istiod and the others.
+func (l *Lab) ComponentLogs(names ...string) string {
+	var files []string
+	for _, name := range names {
+		files = append(files, filepath.Join(l.dir, "logs", name+".log"))
+	}
+	return tails(files)
+}
+
+func tails(files []string) string {
+	const lines = 40
+	var all strings.Builder
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			content = []byte(err.Error())
+		}
+		list := strings.Split(strings.TrimSpace(string(content)), "\n")
+		fmt.Fprintf(&all, "--- %s\n%s\n", file, strings.Join(list[max(0, len(list)-lines):], "\n"))
+	}
+	return all.String()
+}
+
+// Until tries until there is no error, or ctx ends; then the error is the last one.
+func Until(ctx context.Context, try func() error) error {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := try()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), err)
+		}
+	}
+}
