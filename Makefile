@@ -11,6 +11,11 @@ LDFLAGS  := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 PACKAGES ?= ./...
 FUZZTIME ?= 60
 COUNT    ?= 6
+# When the commit was made, for what has to have a time: `make images` twice gives the same.
+CREATED  ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
+
+ARCHITECTURES ?= amd64 arm64
+PROGRAMS      := waypoint waypoint-controller
 
 TOOLS      := .cache/bin
 TOOL_NAMES := golangci-lint h2spec benchstat govulncheck helm
@@ -122,6 +127,22 @@ charts: $(TOOLS)/helm ## lint and golden renders of deployments/chart, and the p
 manifests: ## rewrite deployments/manifests from deployments/chart
 	$(MAKE) --no-print-directory charts CHARTFLAGS='-run TestManifests -update'
 
+.PHONY: images
+images: export IMAGES := $(CURDIR)/dist
+images: ## dist/: OCI layouts of both images for amd64 and arm64, without a daemon or a base image (ARCHITECTURES=amd64 for one)
+	rm -rf .cache/images
+	for arch in $(ARCHITECTURES); do for program in $(PROGRAMS); do \
+		CGO_ENABLED=0 GOOS=linux GOARCH=$$arch $(GO) build -trimpath -ldflags '$(LDFLAGS)' \
+			-o .cache/images/linux-$$arch/$$program ./cmd/$$program || exit 1; \
+	done; done
+	$(GO) -C tools/images run . -programs $(CURDIR)/.cache/images -out $(IMAGES) -version $(VERSION) -commit $(COMMIT) -created $(CREATED)
+	$(GO) -C tools/images test -count=1 ./...
+
+.PHONY: push
+push: ## copy dist/ to REGISTRY=registry.example.com/mesh, with the credentials of ~/.docker/config.json
+	@test -n "$(REGISTRY)" || { echo "make push REGISTRY=registry.example.com/mesh: where to?"; exit 2; }
+	$(GO) -C tools/images run . -out $(CURDIR)/dist -push $(REGISTRY) -version $(VERSION)
+
 .PHONY: lint
 lint: $(TOOLS)/golangci-lint ## static checks and formatting
 	$(TOOLS)/golangci-lint run
@@ -153,4 +174,4 @@ $(TOOLS)/%: tools/go.mod tools/go.sum
 
 .PHONY: clean
 clean: ## remove what was built, the tools too
-	rm -rf bin .cache
+	rm -rf bin dist .cache
