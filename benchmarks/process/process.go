@@ -9,16 +9,13 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // Process is a running program.
 type Process struct {
+	ID
 	cmd   *exec.Cmd
 	log   *os.File
 	http  *http.Client
@@ -68,6 +65,7 @@ func Run(ctx context.Context, c Command) (*Process, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, errors.Join(err, log.Close())
 	}
+	p.ID = ID(cmd.Process.Pid)
 	go func() {
 		p.how = cmd.Wait()
 		close(p.ended)
@@ -139,57 +137,4 @@ func (p *Process) Tail() string {
 		return err.Error()
 	}
 	return string(raw[max(0, len(raw)-most):])
-}
-
-// PID returns the process id.
-func (p *Process) PID() int { return p.cmd.Process.Pid }
-
-// CPU returns the user and system time used so far, of all threads, ended ones
-// included. It is exact, where /proc/PID/stat counts in ticks of 10 ms.
-func (p *Process) CPU() (time.Duration, error) {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(cpuClock(p.PID()), &ts); err != nil {
-		return 0, fmt.Errorf("CPU time of process %d: %w", p.PID(), err)
-	}
-	return time.Duration(ts.Nano()), nil
-}
-
-// cpuClock returns the clock of a process's CPU time, as clock_getcpuclockid(3)
-// makes it of the process id.
-func cpuClock(pid int) int32 {
-	const scheduled = 2 // time that the scheduler gave, of the whole process
-	return ^int32(pid)<<3 | scheduled
-}
-
-// RSS returns the resident memory in bytes.
-func (p *Process) RSS() (int64, error) { return p.status("VmRSS:") }
-
-// PeakRSS returns the most resident memory since the start or ResetPeak.
-func (p *Process) PeakRSS() (int64, error) { return p.status("VmHWM:") }
-
-// ResetPeak has PeakRSS count anew.
-func (p *Process) ResetPeak() error {
-	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", p.PID()), []byte("5"), 0)
-}
-
-func (p *Process) status(field string) (int64, error) {
-	raw, err := p.read("status")
-	if err != nil {
-		return 0, err
-	}
-	kib, err := statusField(raw, field)
-	return kib << 10, err
-}
-
-func statusField(raw []byte, field string) (int64, error) {
-	for line := range strings.Lines(string(raw)) {
-		if value, ok := strings.CutPrefix(line, field); ok {
-			return strconv.ParseInt(strings.Fields(value)[0], 10, 64)
-		}
-	}
-	return 0, fmt.Errorf("no %s in /proc/PID/status", field)
-}
-
-func (p *Process) read(name string) ([]byte, error) {
-	return os.ReadFile(fmt.Sprintf("/proc/%d/%s", p.PID(), name))
 }

@@ -27,7 +27,7 @@ func syscalls(ctx context.Context, b *Bench, i *target.Instance, run *load.Run, 
 		return nil
 	}
 	var out bytes.Buffer
-	cmd := exec.CommandContext(ctx, strace, "-qq", "-c", "-f", "-p", strconv.Itoa(i.PID()))
+	cmd := exec.CommandContext(ctx, strace, "-qq", "-c", "-f", "-p", strconv.Itoa(int(i.ID)))
 	cmd.Stderr = &out // where it prints its counts when it is interrupted
 	if err := cmd.Start(); err != nil {
 		return err

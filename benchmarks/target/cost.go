@@ -3,6 +3,7 @@ package target
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -89,6 +90,17 @@ func (i *Instance) Profile(ctx context.Context, what string, w io.Writer) error 
 		_, err := io.Copy(w, body)
 		return err
 	})
+}
+
+// Snapshot returns the version of the configuration that our waypoint has in force,
+// and how many services there are in it.
+func (i *Instance) Snapshot(ctx context.Context) (version uint64, services int, err error) {
+	var dump struct {
+		Version  uint64            `json:"version"`
+		Services []json.RawMessage `json:"services"`
+	}
+	err = fetch(ctx, i.admin+"/snapshot", func(body io.Reader) error { return json.NewDecoder(body).Decode(&dump) })
+	return dump.Version, len(dump.Services), err
 }
 
 // fetchTimeout is longer than a CPU profile takes.

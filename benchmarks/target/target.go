@@ -130,16 +130,36 @@ func (t *Target) startWaypoint(ctx context.Context, n *Network, m Mesh) (*Instan
 	if err := manifests.WriteDir(dir); err != nil {
 		return nil, err
 	}
+	i, err := t.serve(ctx, n, m.AccessLog, "--config", dir)
+	if err != nil {
+		return nil, err
+	}
+	i.manifest = dir
+	return i, nil
+}
+
+// StartFrom runs our waypoint with its configuration from elsewhere, as the flags in
+// source say, until it is ready.
+func (t *Target) StartFrom(ctx context.Context, n *Network, source ...string) (*Instance, error) {
+	i, err := t.serve(ctx, n, "", source...)
+	if err != nil {
+		return nil, err
+	}
+	i.HBONE = netip.AddrPortFrom(n.waypoint(), listenPort)
+	return i, nil
+}
+
+func (t *Target) serve(ctx context.Context, n *Network, accessLog string, source ...string) (*Instance, error) {
 	at := func(port int) string { return netip.AddrPortFrom(n.waypoint(), uint16(port)).String() }
 	files := n.files(waypointAccount)
 	c := process.Command{
 		Path: t.path,
-		Args: []string{
-			"run", "--config", dir, "--access-log", "text",
+		Args: append([]string{
+			"run", "--access-log", "text",
 			"--cert", filepath.Join(files, certs.CertFile), "--key", filepath.Join(files, certs.KeyFile), "--root", filepath.Join(files, certs.CAFile),
 			"--listen", at(listenPort), "--status", at(statusPort), "--metrics", at(metricPort), "--admin", at(adminPort),
-		},
-		Output: m.AccessLog, Log: filepath.Join(n.dir, "waypoint.log"),
+		}, source...),
+		Output: accessLog, Log: filepath.Join(n.dir, "waypoint.log"),
 		Ready: "http://" + at(statusPort) + "/healthz/ready",
 	}
 	c.Args = append(c.Args, t.args...)
@@ -150,7 +170,7 @@ func (t *Target) startWaypoint(ctx context.Context, n *Network, m Mesh) (*Instan
 	if err != nil {
 		return nil, err
 	}
-	return &Instance{Process: p, metrics: "http://" + at(metricPort) + "/metrics", admin: "http://" + at(adminPort), manifest: dir}, nil
+	return &Instance{Process: p, metrics: "http://" + at(metricPort) + "/metrics", admin: "http://" + at(adminPort)}, nil
 }
 
 func (t *Target) startEnvoy(ctx context.Context, n *Network, m Mesh) (*Instance, error) {
