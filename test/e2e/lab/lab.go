@@ -101,7 +101,9 @@ func (l *Lab) script(ctx context.Context, args ...string) error {
 }
 
 // Stop ends a component as its node would: etcd, apiserver, kcm, minikubelet, istiod.
-func (l *Lab) Stop(ctx context.Context, component string) error { return l.script(ctx, "stop", component) }
+func (l *Lab) Stop(ctx context.Context, component string) error {
+	return l.script(ctx, "stop", component)
+}
 
 // Start starts it again, and returns when it is ready.
 func (l *Lab) Start(ctx context.Context, component string) error {
