@@ -13,6 +13,7 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 
+	"github.com/waypoint-mesh/waypoint/internal/bearer"
 	"github.com/waypoint-mesh/waypoint/internal/identity"
 )
 
@@ -126,9 +127,9 @@ func (s *IstioCA) obtain(ctx context.Context) error {
 	if err := s.readBundle(); err != nil && s.bundle == nil { // else look reports it
 		return err
 	}
-	t, err := readToken(s.o.Token)
+	t, err := bearer.Read(s.o.Token)
 	if err != nil {
-		return err
+		return fmt.Errorf("the token for the CA: %w", err)
 	}
 	want, err := s.self(t)
 	if err != nil {
@@ -154,14 +155,14 @@ func (s *IstioCA) obtain(ctx context.Context) error {
 }
 
 // self is who we ask to be.
-func (s *IstioCA) self(t token) (identity.ID, error) {
+func (s *IstioCA) self(t bearer.Token) (identity.ID, error) {
 	if !s.o.Identity.IsZero() {
 		return s.o.Identity, nil
 	}
-	if t.serviceAccount == "" {
+	if t.ServiceAccount == "" {
 		return identity.ID{}, fmt.Errorf("the token for the CA: %s does not say whose it is, since it is not that of a Kubernetes service account: our identity has to be given", s.o.Token)
 	}
-	return identity.ID{TrustDomain: s.o.Trust.Domain, Namespace: t.namespace, ServiceAccount: t.serviceAccount}, nil
+	return identity.ID{TrustDomain: s.o.Trust.Domain, Namespace: t.Namespace, ServiceAccount: t.ServiceAccount}, nil
 }
 
 // look reads the files again, puts roots that changed in force, and reports

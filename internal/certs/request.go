@@ -1,6 +1,7 @@
 package certs
 
 import (
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -20,12 +21,13 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/waypoint-mesh/waypoint/api/istio/ca"
+	"github.com/waypoint-mesh/waypoint/internal/bearer"
 	"github.com/waypoint-mesh/waypoint/internal/identity"
 )
 
 // request has the CA certify a new key, and returns the certificate with the
 // roots that the answer names.
-func (s *IstioCA) request(ctx context.Context, t token, id identity.ID) (*tls.Certificate, []*x509.Certificate, error) {
+func (s *IstioCA) request(ctx context.Context, t bearer.Token, id identity.ID) (*tls.Certificate, []*x509.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, nil, fmt.Errorf("a new key: %w", err)
@@ -61,7 +63,7 @@ func certificateRequest(key *ecdsa.PrivateKey, id identity.ID) ([]byte, error) {
 
 // call makes one connection for one call: hours lie between two, and the roots
 // may be others by then.
-func (s *IstioCA) call(ctx context.Context, t token, request *ca.IstioCertificateRequest) ([]string, error) {
+func (s *IstioCA) call(ctx context.Context, t bearer.Token, request *ca.IstioCertificateRequest) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
 	defer cancel()
 	roots := x509.NewCertPool()
@@ -75,7 +77,7 @@ func (s *IstioCA) call(ctx context.Context, t token, request *ca.IstioCertificat
 		return nil, err
 	}
 	defer conn.Close()
-	ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+t.text)
+	ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+t.Text)
 	if s.o.Cluster != "" {
 		ctx = metadata.AppendToOutgoingContext(ctx, "clusterid", s.o.Cluster)
 	}
@@ -108,15 +110,19 @@ func parseAnswer(chain []string, key *ecdsa.PrivateKey) (*tls.Certificate, []*x5
 	return cert, roots, nil
 }
 
+// caAudience is whom a token has to be for that istiod takes.
+const caAudience = "istio-ca"
+
 // explain says why there was no answer, likely cause first.
-func (s *IstioCA) explain(err error, t token) string {
+func (s *IstioCA) explain(err error, t bearer.Token) string {
 	st, ok := status.FromError(err)
 	if !ok {
 		return fmt.Sprintf("the CA at %s cannot be asked: %v", s.o.Addr, err)
 	}
 	switch st.Code() {
 	case codes.Unauthenticated:
-		return fmt.Sprintf("the CA does not accept the token in %s (%s): %s", s.o.Token, t.doubt(), st.Message())
+		doubt := cmp.Or(t.Doubt(caAudience, time.Now()), "another cluster issued it?")
+		return fmt.Sprintf("the CA does not accept the token in %s (%s): %s", s.o.Token, doubt, st.Message())
 	case codes.PermissionDenied:
 		return "the CA refuses to certify us: " + st.Message()
 	case codes.InvalidArgument, codes.FailedPrecondition, codes.OutOfRange:

@@ -15,39 +15,6 @@ func jwt(claims string) string {
 	return "e30." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".c2ln"
 }
 
-func TestParseToken(t *testing.T) {
-	for text, want := range map[string]token{
-		jwt(`{"sub":"system:serviceaccount:shop:waypoint","aud":["istio-ca"],"exp":1796000000}`): {
-			namespace: "shop", serviceAccount: "waypoint", audiences: []string{"istio-ca"}, expires: time.Unix(1796000000, 0),
-		},
-		jwt(`{"sub":"system:serviceaccount:shop:waypoint","aud":"istio-ca"}`): {
-			namespace: "shop", serviceAccount: "waypoint", audiences: []string{"istio-ca"},
-		},
-		jwt(`{"sub":"system:node:n1","exp":1e300}`):            {},
-		jwt(`{"sub":"system:serviceaccount:shop:waypoint:x"}`): {},
-		jwt(`{"sub":17}`): {},
-		jwt(`{`):          {},
-		"e30.!.c2ln":      {},
-		"opaque":          {},
-	} {
-		got := parseToken(text)
-		if got.text != text || got.namespace != want.namespace || got.serviceAccount != want.serviceAccount ||
-			!slices.Equal(got.audiences, want.audiences) || !got.expires.Equal(want.expires) {
-			t.Errorf("%s: %+v", text, got)
-		}
-	}
-}
-
-func FuzzParseToken(f *testing.F) {
-	f.Add(jwt(`{"sub":"system:serviceaccount:a:b","aud":["x","y"],"exp":1}`))
-	f.Add("a.b.c")
-	f.Fuzz(func(t *testing.T, text string) {
-		if got := parseToken(text); got.text != text || got.doubt() == "" {
-			t.Errorf("%+v", got)
-		}
-	})
-}
-
 // FuzzParseAnswer: whatever a CA answers is read without harm, and what is taken is
 // for our key.
 func FuzzParseAnswer(f *testing.F) {

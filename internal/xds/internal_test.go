@@ -3,7 +3,6 @@ package xds
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"errors"
 	"os"
 	"path/filepath"
@@ -21,59 +20,6 @@ import (
 	waypointv1 "github.com/waypoint-mesh/waypoint/api/waypoint/v1"
 	"github.com/waypoint-mesh/waypoint/internal/mesh"
 )
-
-func jwt(claims string) string {
-	return "e30." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".c2ln"
-}
-
-func TestParseToken(t *testing.T) {
-	for _, test := range []struct {
-		text    string
-		renewal int64 // seconds since 1970; 0: never
-	}{
-		{jwt(`{"iat":1000,"exp":2000}`), 1900},
-		{jwt(`{"iat":1000.5,"exp":2000.7}`), 1900},
-		{jwt(`{"exp":2000}`), 1940},
-		{jwt(`{"iat":3000,"exp":2000}`), 1940},
-		{jwt(`{"iat":1000}`), 0},
-		{jwt(`{"exp":1e300}`), 0},
-		{jwt(`{"exp":-5}`), 0},
-		{jwt(`{"exp":"soon"}`), 0},
-		{jwt(`[]`), 0},
-		{"a.b.c", 0},
-		{"e30.e30", 0},
-		{"opaque", 0},
-	} {
-		at := parseToken(test.text).renewal()
-		if test.renewal == 0 && !at.IsZero() || test.renewal != 0 && at.Unix() != test.renewal {
-			t.Errorf("%q is renewed at %v, want %d", test.text, at, test.renewal)
-		}
-	}
-}
-
-func TestReadToken(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "token")
-	for content, want := range map[string]string{"abc": "abc", " abc\n": "abc", "": "", "\n": "", "a b": "", "a\r\nb": ""} {
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		got, err := readToken(path)
-		if got.text != want || (err == nil) != (want != "") {
-			t.Errorf("%q is read as %q, %v", content, got.text, err)
-		}
-	}
-}
-
-func FuzzParseToken(f *testing.F) {
-	f.Add(jwt(`{"iat":1000,"exp":2000}`))
-	f.Add("..")
-	f.Fuzz(func(t *testing.T, text string) {
-		token := parseToken(text)
-		if at := token.renewal(); !at.IsZero() && at.After(token.expires) {
-			t.Errorf("%q is renewed after it expired", text)
-		}
-	})
-}
 
 func testState() *waypointv1.SavedConfiguration {
 	return &waypointv1.SavedConfiguration{Gateway: "shop/waypoint", Resources: []*waypointv1.SavedResource{
@@ -177,7 +123,7 @@ func TestExplain(t *testing.T) {
 		"--xds-root":             status.Error(codes.Unavailable, "x509: certificate signed by unknown authority"),
 		"cannot be reached":      status.Error(codes.Unavailable, "connection refused"),
 		"no controller of ours":  status.Error(codes.Unimplemented, "unknown service"),
-		"proof of who we are":    status.Error(codes.Unauthenticated, "no"),
+		"cannot serve us":        status.Error(codes.FailedPrecondition, "no"),
 		"refuses us":             status.Error(codes.PermissionDenied, "no"),
 		"ended with Internal: x": status.Error(codes.Internal, "x"),
 		"plain":                  errors.New("plain"),

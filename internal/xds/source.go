@@ -161,7 +161,7 @@ func (s *Source) follow(ctx context.Context, inStep func()) error {
 		if err := s.stream(ctx, inStep); !errors.Is(err, errRenew) {
 			return err
 		}
-		s.log.Debug("the stream is opened anew with a fresh token")
+		s.log.Debug("the stream is opened anew with a fresh proof of who we are")
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	rpcstatus "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/anypb"
 
@@ -20,39 +21,42 @@ import (
 func (s *Source) stream(ctx context.Context, inStep func()) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	conn, err := s.dial()
+	shown, err := s.proof()
+	if err != nil {
+		return err
+	}
+	conn, err := s.dial(shown)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	if ctx, err = s.withToken(ctx, cancel); err != nil {
-		return err
+	go s.renew(ctx, cancel, shown)
+	err = s.converse(shown.show(ctx), conn, inStep)
+	if cause := context.Cause(ctx); cause != nil { // we ended it ourselves
+		return cause
 	}
+	return s.judged(err, shown)
+}
+
+// converse subscribes, and takes what comes, until the stream ends.
+func (s *Source) converse(ctx context.Context, conn *grpc.ClientConn, inStep func()) error {
 	stream, err := discoveryv3.NewAggregatedDiscoveryServiceClient(conn).DeltaAggregatedResources(ctx)
 	if err != nil {
-		return causeOf(ctx, err)
+		return err
 	}
 	f := &follower{Source: s, stream: stream, inStep: inStep, waiting: api.Types()}
 	if err := f.subscribe(); err != nil {
-		return causeOf(ctx, err)
+		return err
 	}
 	for {
 		r, err := stream.Recv()
 		if err != nil {
-			return causeOf(ctx, err)
+			return err
 		}
 		if err := f.take(r); err != nil {
-			return causeOf(ctx, err)
+			return err
 		}
 	}
-}
-
-// causeOf is why we ended ctx ourselves, if we did.
-func causeOf(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); cause != nil {
-		return cause
-	}
-	return err
 }
 
 // follower is a source with one stream.
