@@ -216,9 +216,9 @@ func (a *writeAttempt) try(c *Conn, p []byte) (int, error) {
 // writeSocket writes once without blocking.
 func writeSocket(fd int, p []byte) (int, error) {
 	for {
-		n, err := syscall.Write(fd, p)
+		n, err := writeOnce(fd, p)
 		if !errors.Is(err, syscall.EINTR) {
-			return max(n, 0), err
+			return n, err
 		}
 	}
 }
