@@ -32,6 +32,29 @@ spec: {gatewayClassName: waypoint, listeners: [{name: mesh, port: %d, protocol: 
 		{name: "object beats namespace", labels: "istio.io/use-waypoint: other", namespaceLabels: "istio.io/use-waypoint: waypoint"},
 		{name: "opt out", labels: "istio.io/use-waypoint: none", namespaceLabels: "istio.io/use-waypoint: waypoint"},
 		{name: "no label", labels: ""},
+		{name: "canary", labels: "istio.io/use-waypoint: other, istio.io/use-waypoint-canary: waypoint", wantService: true},
+		{name: "canary alone", labels: "istio.io/use-waypoint-canary: waypoint", noOtherLabel: true, wantService: true},
+		{name: "canary for workloads", waypointFor: "workload", labels: "istio.io/use-waypoint-canary: waypoint"},
+		{
+			name: "canary of another namespace", namespace: "elsewhere", allowed: "from: All", wantService: true,
+			labels: "istio.io/use-waypoint: other, istio.io/use-waypoint-canary: waypoint, istio.io/use-waypoint-canary-namespace: default",
+		},
+		{
+			name: "canary of another namespace, not allowed", namespace: "elsewhere",
+			labels: "istio.io/use-waypoint: other, istio.io/use-waypoint-canary: waypoint, istio.io/use-waypoint-canary-namespace: default",
+		},
+		{
+			name: "canary of the namespace", wantService: true,
+			namespaceLabels: "istio.io/use-waypoint: other, istio.io/use-waypoint-canary: waypoint",
+		},
+		{
+			name: "canary of the namespace, but not its waypoint", labels: "istio.io/use-waypoint: third",
+			namespaceLabels: "istio.io/use-waypoint: other, istio.io/use-waypoint-canary: waypoint",
+		},
+		{
+			name: "own canary beside the namespace's waypoint", labels: "istio.io/use-waypoint-canary: third",
+			namespaceLabels: "istio.io/use-waypoint: other, istio.io/use-waypoint-canary: waypoint",
+		},
 		{name: "no label anywhere", noOtherLabel: true, wantService: true},
 		{name: "no label anywhere, other namespace", noOtherLabel: true, namespace: "elsewhere"},
 		{

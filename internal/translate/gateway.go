@@ -13,13 +13,10 @@ import (
 	waypointv1 "github.com/waypoint-mesh/waypoint/api/waypoint/v1"
 )
 
-// Labels and annotations of Istio and Kubernetes that steer a waypoint.
+// Labels of Istio and Kubernetes that steer a waypoint.
 const (
-	labelUseWaypoint          = "istio.io/use-waypoint"
-	labelUseWaypointNamespace = "istio.io/use-waypoint-namespace"
-	labelWaypointFor          = "istio.io/waypoint-for"
-	labelGatewayName          = "gateway.networking.k8s.io/gateway-name"
-	optOut                    = "none"
+	labelWaypointFor = "istio.io/waypoint-for"
+	labelGatewayName = "gateway.networking.k8s.io/gateway-name"
 
 	hbonePort                            = 15008
 	hboneProtocol gatewayv1.ProtocolType = "HBONE"
@@ -95,89 +92,6 @@ func hboneListener(g *gatewayv1.Gateway) *gatewayv1.Listener {
 		return nil
 	}
 	return &g.Spec.Listeners[i]
-}
-
-// waypointOf is the address of our gateway if it fronts obj, a Service, ServiceEntry (services) or Pod, WorkloadEntry
-// (workloads), else nil.
-func (v *view) waypointOf(obj Object, services bool) *workload.GatewayAddress {
-	if !v.attached(obj, services) {
-		return nil
-	}
-	return &workload.GatewayAddress{
-		Destination: &workload.GatewayAddress_Hostname{Hostname: &workload.NamespacedHostname{
-			Namespace: v.options.GatewayNamespace,
-			Hostname:  v.gatewayHost(),
-		}},
-		HboneMtlsPort: hbonePort,
-	}
-}
-
-func (v *view) attached(obj Object, services bool) bool {
-	g := v.gateway()
-	if g == nil || !v.servesThat(g, services) || obj.GetLabels()[labelGatewayName] != "" {
-		return false
-	}
-	if v.options.UnlabelledMeansAll && !v.any(fact{kind: factUsesWaypoint}) {
-		return obj.GetNamespace() == g.Namespace
-	}
-	ns, name := v.chosenWaypoint(obj)
-	return name == g.Name && ns == g.Namespace && v.mayAttach(g, obj.GetNamespace())
-}
-
-func (v *view) servesThat(g *gatewayv1.Gateway, services bool) bool {
-	what, _ := v.waypointFor(g)
-	switch serves[what] {
-	case waypointv1.Gateway_SERVICES:
-		return services
-	case waypointv1.Gateway_WORKLOADS:
-		return !services
-	case waypointv1.Gateway_SERVICES_AND_WORKLOADS:
-		return true
-	}
-	return false
-}
-
-// chosenWaypoint is what the labels of obj, else of its Namespace, ask for; an empty name if nothing. An object's label that
-// names a waypoint which is not there does not fall back to the Namespace's.
-func (v *view) chosenWaypoint(obj Object) (ns, name string) {
-	named := obj.GetLabels()
-	if named[labelUseWaypoint] == "" {
-		n := v.get(kindNamespace, "", obj.GetNamespace())
-		if n == nil {
-			return "", ""
-		}
-		named = n.obj.GetLabels()
-	}
-	name = named[labelUseWaypoint]
-	if name == "" || name == optOut {
-		return "", ""
-	}
-	if ns = named[labelUseWaypointNamespace]; ns == "" {
-		ns = obj.GetNamespace()
-	}
-	return ns, name
-}
-
-// warnWaypoint tells of a service that asks for a waypoint which is not there, or does not take it. What the Namespace asks
-// for may be another folder's.
-func (v *view) warnWaypoint(obj Object, r *report) {
-	ns, name := v.chosenWaypoint(obj)
-	if name == "" {
-		return
-	}
-	at := path("metadata.labels").key(labelUseWaypoint)
-	switch e := v.get(kindGateway, ns, name); {
-	case e == nil && obj.GetLabels()[labelUseWaypoint] != "":
-		r.warnf(at, "Gateway %s/%s does not exist, so there is no waypoint", ns, name)
-	case e != nil && e.rejected == "" && !v.mayAttach(e.obj.(*gatewayv1.Gateway), obj.GetNamespace()):
-		r.warnf(at, "Gateway %s/%s does not let namespace %s use it (allowedRoutes of its listener), so there is no waypoint", ns, name,
-			obj.GetNamespace())
-	}
-}
-
-// mayAttach tells whether objects of a namespace may use the gateway or attach routes to it.
-func (v *view) mayAttach(g *gatewayv1.Gateway, namespace string) bool {
-	return v.listenerAllows(g, hboneListener(g), namespace)
 }
 
 // listenerAllows applies allowedRoutes.namespaces; a nil listener has the default, which is Same.

@@ -57,14 +57,18 @@ func (p Problem) String() string { return p.Object.String() + ": " + p.text() }
 
 // text is the problem without its object.
 func (p Problem) text() string {
-	text := p.Fault
 	if p.Field != "" {
-		text = p.Field + ": " + text
+		return p.Field + ": " + p.because()
 	}
+	return p.because()
+}
+
+// because is the fault and its cure.
+func (p Problem) because() string {
 	if p.Cure != "" {
-		text += "; " + p.Cure
+		return p.Fault + "; " + p.Cure
 	}
-	return text
+	return p.Fault
 }
 
 // compareProblems orders by object, errors first, then by field and text.

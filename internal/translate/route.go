@@ -98,8 +98,10 @@ func (v *view) computeRoute(kind, namespace, name string) {
 		Rejected:  e.rejected,
 	}
 	status := v.parents(route, e, r)
+	if len(status) > 0 {
+		v.statement().parents = status
+	}
 	if len(route.Parents) == 0 {
-		v.status = status
 		return
 	}
 	if t := e.obj.GetCreationTimestamp(); !t.IsZero() {
@@ -111,9 +113,10 @@ func (v *view) computeRoute(kind, namespace, name string) {
 	}
 	v.emit(route)
 	for i := range status {
-		status[i].ResolvedRefs = resolved
+		if status[i].Waypoint.Status {
+			status[i].ResolvedRefs = resolved
+		}
 	}
-	v.status = status
 }
 
 // fillRoute translates the rules and tells whether all that they refer to could be resolved.
@@ -163,37 +166,66 @@ func (v *view) needsGrant(route *waypointv1.Route) bool {
 	return slices.ContainsFunc(route.Parents, (*waypointv1.RouteParent).GetGateway)
 }
 
-// parents resolves the parentRefs of a route to what this gateway fronts, and gives the status of those that are ours.
+// foundParent is what a parentRef came to.
+type foundParent struct {
+	parents []*waypointv1.RouteParent
+	err     *refError // the parent is ours and does not take the route
+	detour  detour    // calls to the parent do not come by us
+}
+
+// parents resolves the parentRefs of a route to what this gateway fronts, and gives the status of those that are ours or
+// nobody's.
 func (v *view) parents(route *waypointv1.Route, e *entry, r *report) []ParentStatus {
 	refs, _ := routeParents(e.obj)
 	var all []ParentStatus
 	for i, ref := range refs {
 		p, at := parentOf(ref, e.key.Namespace), path("spec.parentRefs").index(i)
-		var parents []*waypointv1.RouteParent
-		var err *refError
+		var found foundParent
 		switch (groupKind{p.group, p.kind}) {
 		case groupKind{groupGateway, kindGateway}:
-			parents, err = v.gatewayParent(p, e.key)
+			found.parents, found.err = v.gatewayParent(p, e.key)
 		case groupKind{groupCore, kindService}, groupKind{groupNetworking, kindServiceEntry}:
-			parents, err = v.serviceParents(p, e.key, at, r)
+			found = v.serviceParents(p, e.key, at, r)
 		default:
 			unknownParent(p, at, r)
 		}
-		route.Parents = append(route.Parents, parents...)
-		status := ParentStatus{Ref: i, Accepted: Condition{true, string(gatewayv1.RouteReasonAccepted), ""}}
-		switch {
-		case err != nil:
-			r.errorf(at, "%s", err.text)
-			status.Accepted = Condition{false, string(err.reason), err.text}
-		case len(parents) == 0:
-			continue // somebody else's
-		case e.rejected != "":
-			status.Accepted = Condition{false, string(gatewayv1.RouteReasonUnsupportedValue), e.rejected}
+		route.Parents = append(route.Parents, found.parents...)
+		if status := v.parentStatus(found, e, at, r); status.Accepted.Reason != "" {
+			status.Ref = i
+			all = append(all, status)
 		}
-		all = append(all, status)
 	}
 	return all
 }
+
+// parentStatus says what a parentRef came to, nothing if that is for others to say.
+func (v *view) parentStatus(found foundParent, e *entry, at path, r *report) ParentStatus {
+	status := ParentStatus{
+		Accepted: Condition{true, string(gatewayv1.RouteReasonAccepted), ""},
+		Waypoint: Condition{true, reasonResolvedWaypoints, "Served by the waypoint " + v.options.GatewayNamespace + "/" + v.options.GatewayName},
+	}
+	switch d := found.detour; {
+	case d.reason != "":
+		p := d.problem(e.key, at, ", so nothing follows the route")
+		r.add(p)
+		status.Accepted = Condition{false, string(gatewayv1.RouteReasonNoMatchingParent), p.because()}
+		if d.reason == reasonDenied {
+			status.Accepted.Reason = string(gatewayv1.RouteReasonNotAllowedByListeners)
+		}
+		status.Waypoint, status.Nobodys = Condition{false, d.reason, p.because()}, !d.ours
+	case found.err != nil:
+		r.errorf(at, "%s", found.err.text)
+		status.Accepted = Condition{false, string(found.err.reason), found.err.text}
+	case len(found.parents) == 0:
+		return ParentStatus{} // somebody else's
+	case e.rejected != "":
+		status.Accepted = Condition{false, string(gatewayv1.RouteReasonUnsupportedValue), e.rejected}
+	}
+	return status
+}
+
+// reasonResolvedWaypoints is Istio's for a route whose parent has a waypoint.
+const reasonResolvedWaypoints = "ResolvedWaypoints"
 
 // unknownParent: a route on another implementation's object is no fault, but the group of a Service is easily forgotten, and
 // then defaults to the Gateway API's.
@@ -219,7 +251,7 @@ func (v *view) gatewayParent(p parentRef, route Key) ([]*waypointv1.RouteParent,
 	}
 	named := false
 	for _, l := range g.Spec.Listeners {
-		if p.port != 0 && uint32(l.Port) != p.port || p.section != "" && string(l.Name) != p.section {
+		if !p.names(&l) {
 			continue
 		}
 		named = true
@@ -246,35 +278,33 @@ func allowsKind(l gatewayv1.Listener, kind string) bool {
 }
 
 // serviceParents gives the services of a parent object that we front, restricted to the port that was named.
-func (v *view) serviceParents(p parentRef, route Key, at path, r *report) ([]*waypointv1.RouteParent, *refError) {
+func (v *view) serviceParents(p parentRef, route Key, at path, r *report) (found foundParent) {
 	e := v.get(p.kind, p.namespace, p.name)
 	if e == nil || e.rejected != "" {
 		r.errorf(at, "%s %s/%s does not exist", p.kind, p.namespace, p.name)
-		return nil, nil // whose it will be is not known
+		return found // whose it will be is not known
 	}
-	if !v.attached(e.obj, true) {
-		if _, name := v.chosenWaypoint(e.obj); name == "" {
-			r.warnf(at, "%s %s/%s has no waypoint, so nothing follows the route; label it istio.io/use-waypoint", p.kind, p.namespace,
-				p.name)
-		}
-		return nil, nil
+	if found.detour = v.detourOf(e.obj); found.detour.reason != "" || !v.attached(e.obj, true) {
+		return found
 	}
 	if s, ok := e.obj.(*corev1.Service); ok && s.Spec.Type == corev1.ServiceTypeExternalName {
-		return nil, refErrorf(gatewayv1.RouteReasonNoMatchingParent, "an ExternalName Service cannot have routes")
+		found.err = refErrorf(gatewayv1.RouteReasonNoMatchingParent, "an ExternalName Service cannot have routes")
+		return found
 	}
 	port, err := parentPort(p, e.obj, at, r)
 	if err != nil {
-		return nil, err
+		found.err = err
+		return found
 	}
 	ports, err := v.withoutOutranked(port, p, route, e.obj, at, r)
-	var out []*waypointv1.RouteParent
 	for _, port := range ports {
 		for _, host := range v.hostsOf(e.obj) {
 			ref := &waypointv1.ServiceRef{Namespace: p.namespace, Hostname: host}
-			out = append(out, &waypointv1.RouteParent{Target: &waypointv1.RouteParent_Service{Service: ref}, Port: port})
+			found.parents = append(found.parents, &waypointv1.RouteParent{Target: &waypointv1.RouteParent_Service{Service: ref}, Port: port})
 		}
 	}
-	return out, err
+	found.err = err
+	return found
 }
 
 // parentPort gives the one port that a parentRef names by number or section, or 0 for all.

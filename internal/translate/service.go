@@ -29,7 +29,8 @@ func (t *Translator) keyOfService(s *corev1.Service) serviceKey {
 }
 
 func (t *Translator) serviceFacts(s *corev1.Service) []fact {
-	return append(hostFacts(s.Namespace, t.serviceHost(s.Namespace, s.Name)), selectorFacts(s.Namespace, s.Spec.Selector)...)
+	facts := append(hostFacts(s.Namespace, t.serviceHost(s.Namespace, s.Name)), fact{kind: factServiceOf, namespace: s.Namespace})
+	return append(facts, selectorFacts(s.Namespace, s.Spec.Selector)...)
 }
 
 func hostFacts(namespace, host string) []fact {
@@ -93,7 +94,7 @@ func (v *view) emitService(s *corev1.Service) {
 		r.warnf("spec.type", "ExternalName services have no endpoints of their own and are not served; declare a ServiceEntry")
 		return
 	}
-	v.warnWaypoint(s, r)
+	v.bind(s, r)
 	v.emit(&workload.Service{
 		Name:          s.Name,
 		Namespace:     s.Namespace,

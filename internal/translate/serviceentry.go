@@ -57,7 +57,7 @@ func (v *view) emitServiceEntries(namespace, host string, entries []*networkingv
 			}
 		}
 		v.entryResolution(se, s, r)
-		v.warnWaypoint(se, r)
+		v.bind(se, r)
 		if s.Waypoint == nil {
 			s.Waypoint = v.waypointOf(se, true)
 		}

@@ -17,31 +17,37 @@ func TestRouteStatus(t *testing.T) {
 	load(t, tr, string(input))
 	accepted := Condition{true, "Accepted", ""}
 	resolved := Condition{true, "ResolvedRefs", ""}
+	served := Condition{true, "ResolvedWaypoints", "Served by the waypoint default/waypoint"}
 	absent := Condition{false, "BackendNotFound", "Service default/absent does not exist"}
+	ungranted := Condition{
+		false, "RefNotPermitted",
+		"no ReferenceGrant in namespace default lets HTTPRoutes of namespace other use Service a",
+	}
+	nobodys := Condition{
+		false, "MissingUseWaypointLabel",
+		"Service other/b has no waypoint, so nothing follows the route; label it istio.io/use-waypoint",
+	}
 	tests := []struct {
 		route Key
 		want  []ParentStatus
 	}{
 		{Key{kindHTTPRoute, "default", "all"}, []ParentStatus{
-			{0, accepted, absent},
-			{1, accepted, absent},
-			{2, Condition{false, "NoMatchingParent", "Service default/a has no port with that number or name"}, absent},
-			{4, Condition{false, "NoMatchingParent", "an ExternalName Service cannot have routes"}, absent},
-			{6, accepted, absent},
+			{0, accepted, absent, served, false},
+			{1, accepted, absent, served, false},
+			{2, Condition{false, "NoMatchingParent", "Service default/a has no port with that number or name"}, absent, served, false},
+			{4, Condition{false, "NoMatchingParent", "an ExternalName Service cannot have routes"}, absent, served, false},
+			{5, Condition{false, "NoMatchingParent", nobodys.Message}, Condition{}, nobodys, true},
+			{6, accepted, absent, served, false},
 		}},
 		{Key{kindHTTPRoute, "other", "whole"}, []ParentStatus{
-			{0, accepted, Condition{
-				false, "RefNotPermitted",
-				"no ReferenceGrant in namespace default lets HTTPRoutes of namespace other use Service a",
-			}},
+			{0, accepted, ungranted, served, false},
 			{
-				1,
-				Condition{false, "NoMatchingParent", "Gateway default/waypoint has no listener with that port or sectionName"},
-				Condition{false, "RefNotPermitted", "no ReferenceGrant in namespace default lets HTTPRoutes of namespace other use Service a"},
+				1, Condition{false, "NoMatchingParent", "Gateway default/waypoint has no listener with that port or sectionName"},
+				ungranted, served, false,
 			},
 		}},
-		{Key{kindHTTPRoute, "third", "granted"}, []ParentStatus{{0, accepted, resolved}}},
-		{Key{kindTLSRoute, "default", "tls"}, []ParentStatus{{0, accepted, resolved}}},
+		{Key{kindHTTPRoute, "third", "granted"}, []ParentStatus{{0, accepted, resolved, served, false}}},
+		{Key{kindTLSRoute, "default", "tls"}, []ParentStatus{{0, accepted, resolved, served, false}}},
 		{Key{kindTLSRoute, "default", "absent"}, nil},
 	}
 	for _, tt := range tests {

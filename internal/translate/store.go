@@ -40,8 +40,12 @@ const (
 	factRoute
 	// ReferenceGrants of the namespace.
 	factGrant
-	// Objects that carry istio.io/use-waypoint.
+	// Objects that ask for a waypoint by label.
 	factUsesWaypoint
+	// Services of the namespace.
+	factServiceOf
+	// AuthorizationPolicies of the namespace that ztunnels enforce, having no targetRefs.
+	factPolicyOfPods
 )
 
 func objectFact(key Key) fact {
@@ -72,6 +76,7 @@ type unitKind uint8
 
 const (
 	unitGateway        unitKind = iota
+	unitListeners               // what is attached to the listeners of the Gateway
 	unitService                 // namespace/host
 	unitPod                     // the pod's workload
 	unitWorkloadEntry           // the entry's workload
@@ -86,7 +91,7 @@ type unitState struct {
 	reads    map[fact]struct{}
 	out      map[api.Key]proto.Message
 	problems []Problem
-	status   []ParentStatus // of a route
+	says     *statement // nil: nothing
 }
 
 // store holds the objects, finds them by facts, and knows which units looked where.
@@ -211,7 +216,7 @@ func (s *store) unwatch(f fact, u unit) {
 // declared tells whether some object still asks for the unit; one that none asks for must leave no trace.
 func (s *store) declared(u unit) bool {
 	switch u.kind {
-	case unitGateway:
+	case unitGateway, unitListeners:
 		return true
 	case unitService:
 		return len(s.filed[fact{kind: factHost, namespace: u.namespace, name: u.name}]) > 0
@@ -243,7 +248,15 @@ type view struct {
 	out   map[api.Key]proto.Message
 	// problems go to the object they are about, which need not be the one the unit belongs to.
 	problems []Problem
-	status   []ParentStatus
+	says     *statement
+}
+
+// statement is what the unit has to say in statuses.
+func (v *view) statement() *statement {
+	if v.says == nil {
+		v.says = &statement{}
+	}
+	return v.says
 }
 
 // get finds one object; nil if there is none.

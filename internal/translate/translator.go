@@ -64,7 +64,8 @@ type Changes struct {
 	Removed  []api.Key      // ordered
 	// Problems holds, for each object whose problems changed, all that it has now; none: it is well again or gone.
 	Problems map[Key][]Problem
-	// Statuses lists the routes whose RouteStatus changed, ordered.
+	// Statuses lists the objects of which something else is to be said in a status: routes, policies, services, our Gateway
+	// (RouteStatus, PolicyStatus, ServiceStatus, ListenerRoutes). Ordered.
 	Statuses []Key
 	// Recomputed counts the outputs that were computed again, changed or not.
 	Recomputed int
@@ -78,7 +79,7 @@ func New(o Options) *Translator {
 		problems: map[Key]map[unit][]Problem{},
 		changed:  map[Key]struct{}{},
 	}
-	t.store.mark([]unit{{kind: unitGateway}})
+	t.store.mark([]unit{{kind: unitGateway}, {kind: unitListeners}})
 	return t
 }
 
@@ -138,6 +139,7 @@ func (t *Translator) Update() Changes {
 	slices.SortFunc(c.Upserted, func(a, b api.Resource) int { return a.Key.Compare(b.Key) })
 	slices.SortFunc(c.Removed, api.Key.Compare)
 	slices.SortFunc(c.Statuses, compareKeys)
+	c.Statuses = slices.Compact(c.Statuses)
 	return c
 }
 
@@ -145,7 +147,7 @@ func (t *Translator) recompute(u unit, c *Changes) {
 	c.Recomputed++
 	v := &view{Translator: t, reads: map[fact]struct{}{}, out: map[api.Key]proto.Message{}}
 	v.compute(u)
-	now := &unitState{reads: v.reads, out: v.out, problems: v.problems, status: v.status}
+	now := &unitState{reads: v.reads, out: v.out, problems: v.problems, says: v.says}
 	before := t.store.record(u, now)
 	for key, m := range now.out {
 		if old, ok := before.out[key]; !ok || !proto.Equal(old, m) {
@@ -157,8 +159,8 @@ func (t *Translator) recompute(u unit, c *Changes) {
 			c.Removed = append(c.Removed, key)
 		}
 	}
-	if !slices.Equal(before.status, now.status) {
-		c.Statuses = append(c.Statuses, u.key())
+	if !before.says.equal(now.says) {
+		c.Statuses = append(append(c.Statuses, before.says.on(t, u)...), now.says.on(t, u)...)
 	}
 	t.exchangeProblems(u, before.problems, now.problems)
 }
@@ -221,7 +223,7 @@ func (t *Translator) AllProblems() []Problem {
 // facts are what e is found by. A rejected object is found by its name and by what it is attached to, no more.
 func (t *Translator) facts(e *entry) []fact {
 	facts := []fact{objectFact(e.key)}
-	if e.obj.GetLabels()[labelUseWaypoint] != "" {
+	if labels := e.obj.GetLabels(); labels[labelUseWaypoint] != "" || labels[labelUseWaypointCanary] != "" {
 		facts = append(facts, fact{kind: factUsesWaypoint})
 	}
 	if parents, ok := routeParents(e.obj); ok {
@@ -243,6 +245,10 @@ func (t *Translator) facts(e *entry) []fact {
 		facts = append(facts, serviceEntryFacts(obj)...)
 	case *networkingv1.WorkloadEntry:
 		facts = append(facts, labelFacts(obj.Namespace, workloadEntryLabels(obj))...)
+	case *securityv1.AuthorizationPolicy:
+		if refs, _ := targetsOf(obj); len(refs) == 0 {
+			facts = append(facts, fact{kind: factPolicyOfPods, namespace: obj.Namespace})
+		}
 	}
 	return facts
 }
@@ -298,5 +304,7 @@ func (v *view) compute(u unit) {
 		v.computeRoute(u.route, u.namespace, u.name)
 	case unitPolicy:
 		v.computePolicy(u.namespace, u.name)
+	case unitListeners:
+		v.computeListeners()
 	}
 }

@@ -3,13 +3,10 @@ package feed
 import (
 	"context"
 	"log/slog"
-	"strings"
 	"sync"
 
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
-	"github.com/waypoint-mesh/waypoint/api"
-	waypointv1 "github.com/waypoint-mesh/waypoint/api/waypoint/v1"
 	"github.com/waypoint-mesh/waypoint/internal/controller/discovery"
 	"github.com/waypoint-mesh/waypoint/internal/translate"
 )
@@ -28,6 +25,12 @@ type Sink interface {
 type Options struct {
 	// ControllerName is what a GatewayClass has to name for its Gateways to be ours.
 	ControllerName gatewayv1.GatewayController
+	// Serves tells whether a Gateway of such a class is this controller's, by the
+	// labels of its namespace too; nil: each is.
+	Serves func(g *gatewayv1.Gateway, namespace map[string]string) bool
+	// Standalone: whether there is no istiod; nil: none as long as its GatewayClass
+	// is not there.
+	Standalone *bool
 	// Translate holds for every Gateway; which one is filled in.
 	Translate translate.Options
 	Sink      Sink
@@ -43,7 +46,7 @@ type Feed struct {
 	mu          sync.Mutex // guards all below; written by the goroutine of Run
 	objects     map[translate.Key]translate.Object
 	translators map[discovery.Gateway]*translate.Translator
-	policies    map[translate.Key]map[discovery.Gateway]bool // that enforce it
+	shared      bool // some Gateway of our class is of another revision
 }
 
 // New makes a feed without objects.
@@ -52,7 +55,6 @@ func New(o Options) *Feed {
 		o: o, inbox: newInbox(), synced: make(chan struct{}),
 		objects:     make(map[translate.Key]translate.Object),
 		translators: make(map[discovery.Gateway]*translate.Translator),
-		policies:    make(map[translate.Key]map[discovery.Gateway]bool),
 	}
 }
 
@@ -86,13 +88,12 @@ func (f *Feed) turn(batch map[translate.Key]translate.Object) {
 	touched := make(map[translate.Key]bool)
 	f.mu.Lock()
 	f.set(batch, touched)
-	f.choose()
+	f.choose(touched)
 	for g, t := range f.translators {
 		c := t.Update()
 		if _, err := f.o.Sink.Update(g, c); err != nil {
 			f.o.Log.Error("a resource cannot be sent, so its last version stays", slog.Any("error", err))
 		}
-		f.enforced(g, c, touched)
 		for _, key := range c.Statuses {
 			touched[key] = true
 		}
@@ -106,35 +107,9 @@ func (f *Feed) turn(batch map[translate.Key]translate.Object) {
 	}
 }
 
-// enforced notes which policies a Gateway's waypoints have.
-func (f *Feed) enforced(g discovery.Gateway, c translate.Changes, touched map[translate.Key]bool) {
-	for _, r := range c.Upserted {
-		if p, ok := r.Message.(*waypointv1.AuthorizationPolicy); ok {
-			key := policyKey(p.GetNamespace(), p.GetName())
-			if f.policies[key] == nil {
-				f.policies[key] = make(map[discovery.Gateway]bool)
-			}
-			f.policies[key][g] = true
-			touched[key] = true
-		}
-	}
-	for _, key := range c.Removed {
-		if namespace, name, ok := strings.Cut(key.Name, "/"); ok && key.Type == api.AuthorizationPolicyType {
-			key := policyKey(namespace, name)
-			if delete(f.policies[key], g); len(f.policies[key]) == 0 {
-				delete(f.policies, key)
-			}
-			touched[key] = true
-		}
-	}
-}
-
-func policyKey(namespace, name string) translate.Key {
-	return translate.Key{Kind: "AuthorizationPolicy", Namespace: namespace, Name: name}
-}
-
 // set takes over the objects of a batch.
 func (f *Feed) set(batch map[translate.Key]translate.Object, touched map[translate.Key]bool) {
+	alone := f.alone()
 	for key, obj := range batch {
 		touched[key] = true
 		before := f.objects[key]
@@ -142,6 +117,9 @@ func (f *Feed) set(batch map[translate.Key]translate.Object, touched map[transla
 			delete(f.objects, key)
 		} else {
 			f.objects[key] = obj
+		}
+		if hasAddress(before) != hasAddress(obj) {
+			f.touchAll(touched)
 		}
 		switch {
 		case obj == nil:
@@ -154,23 +132,62 @@ func (f *Feed) set(batch map[translate.Key]translate.Object, touched map[transla
 			}
 		}
 	}
+	if f.alone() != alone {
+		f.touchAll(touched)
+	}
 }
+
+// touchAll touches everything that may have a status, for what is rare and would
+// otherwise be remembered for each: that a Gateway gets its first address or goes,
+// that istiod comes or goes.
+func (f *Feed) touchAll(touched map[translate.Key]bool) {
+	for key := range f.objects {
+		touched[key] = true
+	}
+}
+
+// istiodClass is made by istiod as it starts.
+var istiodClass = translate.Key{Kind: "GatewayClass", Name: "istio-waypoint"}
+
+func (f *Feed) alone() bool {
+	if f.o.Standalone != nil {
+		return *f.o.Standalone
+	}
+	return f.objects[istiodClass] == nil
+}
+
+// hasAddress tells whether a Gateway, if it is one, has an address that calls are
+// sent to.
+func hasAddress(obj translate.Object) bool {
+	g, ok := obj.(*gatewayv1.Gateway)
+	return ok && len(g.Status.Addresses) > 0
+}
+
+func (f *Feed) hasAddress(g discovery.Gateway) bool { return hasAddress(f.objects[gatewayKey(g)]) }
 
 // choose makes translators for the Gateways that are ours, and drops those of
 // others. It looks at all Gateways in each turn: they are few.
-func (f *Feed) choose() {
+func (f *Feed) choose(touched map[translate.Key]bool) {
 	ours := make(map[discovery.Gateway]bool)
+	shared := f.shared
+	f.shared = false
 	for _, obj := range f.objects {
-		if g, ok := obj.(*gatewayv1.Gateway); ok && f.isOurs(g) {
+		g, ok := obj.(*gatewayv1.Gateway)
+		switch {
+		case !ok || !f.isOurClass(g):
+		case f.serves(g):
 			ours[discovery.Gateway{Namespace: g.Namespace, Name: g.Name}] = true
+		default:
+			f.shared = true
 		}
+	}
+	if f.shared != shared {
+		f.touchAll(touched)
 	}
 	for g := range f.translators {
 		if !ours[g] {
 			delete(f.translators, g)
-			for _, by := range f.policies {
-				delete(by, g)
-			}
+			f.touchAll(touched)
 			f.o.Sink.Forget(g)
 		}
 	}
@@ -181,9 +198,20 @@ func (f *Feed) choose() {
 	}
 }
 
-func (f *Feed) isOurs(g *gatewayv1.Gateway) bool {
+func (f *Feed) isOurClass(g *gatewayv1.Gateway) bool {
 	class, ok := f.objects[translate.Key{Kind: "GatewayClass", Name: string(g.Spec.GatewayClassName)}].(*gatewayv1.GatewayClass)
 	return ok && class.Spec.ControllerName == f.o.ControllerName
+}
+
+func (f *Feed) serves(g *gatewayv1.Gateway) bool {
+	if f.o.Serves == nil {
+		return true
+	}
+	var labels map[string]string
+	if n := f.objects[translate.Key{Kind: "Namespace", Name: g.Namespace}]; n != nil {
+		labels = n.GetLabels()
+	}
+	return f.o.Serves(g, labels)
 }
 
 func (f *Feed) translator(g discovery.Gateway) *translate.Translator {

@@ -200,11 +200,11 @@ func TestReport(t *testing.T) {
 		t.Errorf("route: %v %+v", ok, report)
 	}
 	key := translate.Key{Kind: "AuthorizationPolicy", Namespace: "shop", Name: "p"}
-	if report, _ = r.feed.Report(key); !report.Emitted {
+	if report, _ = r.feed.Report(key); len(report.Targets) != 1 || !report.Targets[0].Enforced() || !report.Targets[0].Idle {
 		t.Errorf("policy: %+v", report)
 	}
 	r.apply("apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}") // no waypoint any more
-	if report, _ = r.feed.Report(key); report.Emitted || len(report.By) == 0 {
+	if report, _ = r.feed.Report(key); len(report.Targets) != 1 || report.Targets[0].Enforced() || len(report.By) == 0 {
 		t.Errorf("policy without a waypoint: %+v", report)
 	}
 	r.remove(key)

@@ -2,11 +2,15 @@ package feed
 
 import (
 	"maps"
+	"slices"
 
+	"google.golang.org/protobuf/proto"
+	networkingapi "istio.io/api/networking/v1alpha3"
 	networkingv1 "istio.io/client-go/pkg/apis/networking/v1"
 	securityv1 "istio.io/client-go/pkg/apis/security/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/waypoint-mesh/waypoint/internal/translate"
@@ -34,11 +38,17 @@ func matters(before, after translate.Object) bool {
 		return false // nothing but labels is read
 	case *corev1.Pod, *discoveryv1.EndpointSlice:
 		return before.GetResourceVersion() != after.GetResourceVersion()
-	case *corev1.Service:
-		return before.GetResourceVersion() != after.GetResourceVersion()
+	case *corev1.Service: // has no generation, and conditions that we write ourselves
+		return !equality.Semantic.DeepEqual(before.(*corev1.Service).Spec, after.Spec) || !maps.Equal(before.GetAnnotations(), after.GetAnnotations())
+	case *networkingv1.ServiceEntry: // istiod allocates addresses in the status
+		if !slices.EqualFunc(before.(*networkingv1.ServiceEntry).Status.GetAddresses(), after.Status.GetAddresses(), sameAddress) {
+			return true
+		}
 	}
 	return before.GetGeneration() != after.GetGeneration() || !maps.Equal(before.GetAnnotations(), after.GetAnnotations())
 }
+
+func sameAddress(a, b *networkingapi.ServiceEntryAddress) bool { return proto.Equal(a, b) }
 
 // Trim drops from a Pod what nobody reads, which is most of it. It has the form of
 // a transform of informers.

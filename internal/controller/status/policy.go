@@ -1,9 +1,10 @@
 package status
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 
-	"google.golang.org/protobuf/types/known/timestamppb"
 	metaapi "istio.io/api/meta/v1alpha1"
 	securityv1 "istio.io/client-go/pkg/apis/security/v1"
 
@@ -17,59 +18,84 @@ const PolicyCondition = "waypoint-mesh.dev/Enforced"
 
 // Reasons of PolicyCondition.
 const (
-	reasonEnforced  = "Enforced"
-	reasonPartly    = "DoesPartlyNothing"
-	reasonRefused   = "Refused"
-	reasonUnrelated = "NoTarget"
+	reasonEnforced       = "Enforced"
+	reasonPartly         = "DoesPartlyNothing" // something that it says does nothing
+	reasonPartlyEnforced = "PartlyEnforced"    // at some of its targets
+	reasonNotEnforced    = "NotEnforced"       // at none
+	reasonRefused        = "Refused"
+	reasonByWaypoint     = "RefusedByWaypoint" // of routes too
 )
 
-// policyConditions returns what the conditions of a policy have to be: ours beside
-// those of others.
-func policyConditions(before []*metaapi.IstioCondition, r feed.Report, now *timestamppb.Timestamp) []*metaapi.IstioCondition {
-	ours := verdict(r)
-	list := slices.Clone(before)
-	i := slices.IndexFunc(list, func(c *metaapi.IstioCondition) bool { return c.GetType() == PolicyCondition })
-	switch {
-	case ours == nil && i < 0:
-		return before
-	case ours == nil: // nobody of ours is concerned any more
-		return slices.Delete(list, i, i+1)
-	case i < 0:
-		ours.LastTransitionTime = now
-		return append(list, ours)
-	}
-	ours.LastTransitionTime = list[i].GetLastTransitionTime()
-	if ours.GetStatus() != list[i].GetStatus() {
-		ours.LastTransitionTime = now
-	}
-	ours.LastProbeTime = list[i].GetLastProbeTime()
-	list[i] = ours
-	return list
-}
+// stays ends what is said of an object that somebody refuses.
+const stays = ". The last version that was right stays in force"
 
-// verdict is our condition for a policy, nil where it is not for us to speak:
-// nothing is wrong and none of its targets is ours.
-func verdict(r feed.Report) *metaapi.IstioCondition {
-	if p, ok := r.Object.(*securityv1.AuthorizationPolicy); !ok || p.Spec.GetTargetRef() == nil && len(p.Spec.GetTargetRefs()) == 0 {
-		return nil // ztunnels enforce it, and istiod says how that goes
+// verdict is our condition for a policy, nil where it is not for us to speak: none
+// of its targets is ours, and nothing is wrong with them.
+func verdict(r feed.Report, refusals []Refusal) *metaapi.IstioCondition {
+	if len(r.By) == 0 {
+		return nil // there is no Gateway of ours
 	}
-	c := &metaapi.IstioCondition{Type: PolicyCondition, ObservedGeneration: r.Object.GetGeneration()}
-	problems := all(r)
-	refused, errs, warnings := texts(r.Faults, translate.Error), texts(problems, translate.Error), texts(problems, translate.Warning)
-	switch {
-	case refused != "":
-		c.Status, c.Reason = "False", reasonRefused
-		c.Message = refused + ". The last version that was right stays in force; without one, everything is denied on its targets"
-	case errs != "":
-		c.Status, c.Reason, c.Message = "False", reasonPartly, errs
-	case r.Emitted && warnings != "":
-		c.Status, c.Reason, c.Message = "True", reasonPartly, "In force, but: "+warnings
-	case r.Emitted:
-		c.Status, c.Reason, c.Message = "True", reasonEnforced, "In force at the waypoint of every target"
-	case warnings != "":
-		c.Status, c.Reason, c.Message = "False", reasonUnrelated, warnings
-	default:
+	if faults := texts(r.Faults, translate.Error); faults != "" && hasTargets(r.Object) {
+		return policyCondition("False", reasonRefused, faults+stays+"; without one, everything is denied on its targets")
+	}
+	holds, lacks := targets(r)
+	if len(holds)+len(lacks) == 0 {
 		return nil
 	}
-	return c
+	others := slices.DeleteFunc(all(r), func(p translate.Problem) bool {
+		return slices.ContainsFunc(r.Targets, func(t feed.Target) bool { return t.Fault == p })
+	})
+	errs, warnings := texts(others, translate.Error), texts(others, translate.Warning)
+	inForce := "In force on " + strings.Join(holds, ", ")
+	switch {
+	case len(holds) == 0:
+		return policyCondition("False", reasonNotEnforced, strings.Join(lacks, "; "))
+	case len(refusals) > 0:
+		return policyCondition("False", reasonByWaypoint, listRefusals(refusals)+stays)
+	case len(lacks) > 0:
+		return policyCondition("False", reasonPartlyEnforced, strings.Join(lacks, "; ")+". "+inForce)
+	case errs != "":
+		return policyCondition("False", reasonPartly, errs)
+	case warnings != "":
+		return policyCondition("True", reasonPartly, inForce+", but: "+warnings+around(r))
+	}
+	return policyCondition("True", reasonEnforced, inForce+around(r))
+}
+
+func policyCondition(status, reason, message string) *metaapi.IstioCondition {
+	return &metaapi.IstioCondition{Type: PolicyCondition, Status: status, Reason: reason, Message: sentence(message)}
+}
+
+func hasTargets(obj translate.Object) bool {
+	p, ok := obj.(*securityv1.AuthorizationPolicy)
+	return ok && (p.Spec.GetTargetRef() != nil || len(p.Spec.GetTargetRefs()) > 0)
+}
+
+// targets tells where a policy holds, and why not where it does not.
+func targets(r feed.Report) (holds, lacks []string) {
+	for _, t := range r.Targets {
+		text, list := "", &lacks
+		switch {
+		case !t.Enforced():
+			text = describe(t.Fault)
+		case t.Idle:
+			text = fmt.Sprintf("no pod of the waypoint %s is ready yet, so calls to %s go around it", t.Gateway, t.Target)
+		default:
+			text, list = fmt.Sprintf("%s at the waypoint %s", t.Target, t.Gateway), &holds
+		}
+		if !slices.Contains(*list, text) {
+			*list = append(*list, text)
+		}
+	}
+	return holds, lacks
+}
+
+// around is how clients get around a policy, once.
+func around(r feed.Report) string {
+	for _, t := range r.Targets {
+		if t.Around != "" {
+			return ". But " + t.Around
+		}
+	}
+	return ""
 }

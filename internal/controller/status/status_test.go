@@ -9,7 +9,9 @@ import (
 	metaapi "istio.io/api/meta/v1alpha1"
 	securityapi "istio.io/api/security/v1beta1"
 	typeapi "istio.io/api/type/v1beta1"
+	networkingv1 "istio.io/client-go/pkg/apis/networking/v1"
 	securityv1 "istio.io/client-go/pkg/apis/security/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
@@ -32,6 +34,7 @@ func route() *gatewayv1.HTTPRoute {
 var (
 	yes      = translate.Condition{Status: true, Reason: "Accepted"}
 	resolved = translate.Condition{Status: true, Reason: "ResolvedRefs"}
+	fronted  = translate.Condition{Status: true, Reason: "ResolvedWaypoints", Message: "served"}
 )
 
 func problem(severity translate.Severity, fault string) []translate.Problem {
@@ -39,35 +42,57 @@ func problem(severity translate.Severity, fault string) []translate.Problem {
 }
 
 func TestRoute(t *testing.T) {
-	at := func(ref int, accepted translate.Condition) []translate.ParentStatus {
-		return []translate.ParentStatus{{Ref: ref, Accepted: accepted, ResolvedRefs: resolved}}
+	at := func(ref int, accepted translate.Condition) []feed.Parent {
+		return []feed.Parent{{Gateway: shopOne, ParentStatus: translate.ParentStatus{Ref: ref, Accepted: accepted, ResolvedRefs: resolved, Waypoint: fronted}}}
 	}
+	idle, nobodys := at(0, yes), at(0, translate.Condition{Reason: "NoMatchingParent", Message: "has no waypoint"})
+	idle[0].Idle = true
+	nobodys[0].Nobodys, nobodys[0].ResolvedRefs = true, translate.Condition{}
+	nobodys[0].Waypoint = translate.Condition{Reason: "MissingUseWaypointLabel", Message: "has no waypoint"}
 	for name, c := range map[string]struct {
-		report feed.Report
-		ref    string // of our entry; empty: there is none
-		want   []string
+		report   feed.Report
+		ref      string // of our entry; empty: there is none
+		want     []string
+		refusals []Refusal
 	}{
-		"nobody of ours": {feed.Report{}, "", nil},
-		"in force":       {feed.Report{Parents: at(1, yes)}, "stock", []string{"Accepted True Accepted In force", "ResolvedRefs True ResolvedRefs"}},
+		"nobody of ours": {feed.Report{}, "", nil, nil},
+		"in force": {
+			feed.Report{Parents: at(1, yes)}, "stock",
+			[]string{"Accepted True Accepted In force", "ResolvedRefs True ResolvedRefs", "ResolvedWaypoints True ResolvedWaypoints Served"}, nil,
+		},
+		"no pod is ready yet": {
+			feed.Report{Parents: idle}, "cart",
+			[]string{"Accepted True Accepted In force", "ResolvedWaypoints False WaypointIsNotReady No pod of the waypoint shop/one is ready yet, so calls go around it and the route"}, nil,
+		},
+		"no waypoint, beside istiod": {feed.Report{Parents: nobodys}, "", nil, nil},
+		"no waypoint, alone": {
+			feed.Report{Parents: nobodys, Alone: true}, "cart",
+			[]string{"Accepted False NoMatchingParent Has no waypoint", "ResolvedWaypoints False MissingUseWaypointLabel Has no waypoint"}, nil,
+		},
+		"a waypoint refuses it": {
+			feed.Report{Parents: at(0, yes)}, "cart",
+			[]string{"Accepted False RefusedByWaypoint A waypoint of shop/one refuses it: no such regex. The last version that was right stays in force"},
+			[]Refusal{{shopOne, "no such regex"}, {discovery.Gateway{Name: "other"}, "not of this parent"}},
+		},
 		"not accepted": {
 			feed.Report{Parents: at(0, translate.Condition{Reason: "NoMatchingParent", Message: "has no port 90"})},
 			"cart",
-			[]string{"Accepted False NoMatchingParent Has no port 90"},
+			[]string{"Accepted False NoMatchingParent Has no port 90"}, nil,
 		},
 		"a warning": {
 			feed.Report{Parents: at(0, yes), By: map[discovery.Gateway][]translate.Problem{
 				{Name: "a"}: problem(translate.Warning, "does nothing"), {Name: "b"}: problem(translate.Warning, "does nothing"),
-			}}, "cart", []string{"Accepted True Accepted spec.x: does nothing"},
+			}}, "cart", []string{"Accepted True Accepted spec.x: does nothing"}, nil,
 		},
 		"refused": {
 			feed.Report{Parents: at(0, yes), Faults: problem(translate.Error, "must be 1")},
 			"cart",
-			[]string{"Accepted False UnsupportedValue spec.x: must be 1. The last version that was right stays in force"},
+			[]string{"Accepted False UnsupportedValue spec.x: must be 1. The last version that was right stays in force"}, nil,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.report.Object = route()
-			now, changed := updated(ours, c.report)
+			now, changed := updated(ours, c.report, c.refusals)
 			list := now.(*gatewayv1.HTTPRoute).Status.Parents
 			if list[0].ControllerName == ours {
 				t.Error("the entry of another controller is gone")
@@ -84,11 +109,15 @@ func TestRoute(t *testing.T) {
 			for _, want := range c.want {
 				hasCondition(t, list[1].Conditions, want)
 			}
-			again := feed.Report{Object: now, Parents: c.report.Parents, By: c.report.By, Faults: c.report.Faults}
-			if _, changed = updated(ours, again); changed {
+			again := c.report
+			again.Object = now
+			if _, changed = updated(ours, again, c.refusals); changed {
 				t.Error("what was said is said again")
 			}
-			if after, changed := updated(ours, feed.Report{Object: now}); !changed || len(after.(*gatewayv1.HTTPRoute).Status.Parents) != 1 {
+			if _, changed = updated(ours, feed.Report{Object: now, Shared: true}, nil); changed {
+				t.Error("the entry of another revision of the controller is taken away")
+			}
+			if after, changed := updated(ours, feed.Report{Object: now}, nil); !changed || len(after.(*gatewayv1.HTTPRoute).Status.Parents) != 1 {
 				t.Error("our entry stays when no parent is ours any more")
 			}
 		})
@@ -114,27 +143,76 @@ func policy(targets int) *securityv1.AuthorizationPolicy {
 	return p
 }
 
-func TestPolicy(t *testing.T) {
-	by := func(problems []translate.Problem) map[discovery.Gateway][]translate.Problem {
-		return map[discovery.Gateway][]translate.Problem{{Name: "a"}: problems}
+var shopOne = discovery.Gateway{Namespace: "shop", Name: "one"}
+
+// found is what the translator of shop/one finds wrong.
+func found(problems []translate.Problem) map[discovery.Gateway][]translate.Problem {
+	return map[discovery.Gateway][]translate.Problem{shopOne: problems}
+}
+
+func target(fault []translate.Problem) feed.Target {
+	t := feed.Target{Gateway: shopOne, TargetStatus: translate.TargetStatus{Target: translate.Key{Kind: "Service", Namespace: "shop", Name: "cart"}}}
+	if len(fault) > 0 {
+		t.Ref, t.Fault = 1, fault[0]
 	}
+	return t
+}
+
+func TestPolicy(t *testing.T) {
+	holds, lacks := target(nil), target(problem(translate.Warning, "no waypoint"))
+	idle, around := holds, holds
+	idle.Idle, around.Around = true, "who calls a pod goes around"
+	refused := []Refusal{{shopOne, "no such regex"}}
+	at := func(targets ...feed.Target) []feed.Target { return targets }
 	for name, c := range map[string]struct {
-		targets int
-		report  feed.Report
-		want    string // status, reason and message; empty: nothing is said
+		targets  int
+		report   feed.Report
+		refusals []Refusal
+		want     string // status, reason and message; empty: nothing is said
 	}{
-		"in force":             {1, feed.Report{Emitted: true}, "True Enforced In force at the waypoint of every target"},
-		"a part does nothing":  {1, feed.Report{Emitted: true, By: by(problem(translate.Warning, "no token"))}, "True DoesPartlyNothing In force, but: spec.x: no token"},
-		"a part is refused":    {1, feed.Report{Emitted: true, By: by(problem(translate.Error, "no CUSTOM"))}, "False DoesPartlyNothing spec.x: no CUSTOM"},
-		"nothing enforces it":  {1, feed.Report{By: by(problem(translate.Warning, "no waypoint"))}, "False NoTarget spec.x: no waypoint"},
-		"somebody else's":      {1, feed.Report{}, ""},
-		"for ztunnels":         {0, feed.Report{By: by(problem(translate.Warning, "not ours"))}, ""},
-		"refused":              {1, feed.Report{Emitted: true, Faults: problem(translate.Error, "must be 1")}, "False Refused spec.x: must be 1. The last"},
-		"refused by everybody": {2, feed.Report{Faults: problem(translate.Error, "must be 1"), By: by(problem(translate.Error, "must be 1"))}, "False Refused spec.x: must be 1. The"},
+		"in force": {1, feed.Report{By: found(nil), Targets: at(holds)}, nil, "True Enforced In force on Service shop/cart at the waypoint shop/one"},
+		"in force, and one can go around": {
+			1, feed.Report{By: found(nil), Targets: at(around)}, nil,
+			"True Enforced In force on Service shop/cart at the waypoint shop/one. But who calls a pod goes around",
+		},
+		"a part does nothing": {
+			1, feed.Report{By: found(problem(translate.Warning, "no token")), Targets: at(holds)}, nil,
+			"True DoesPartlyNothing In force on Service shop/cart at the waypoint shop/one, but: spec.x: no token",
+		},
+		"a part is refused": {
+			1, feed.Report{By: found(problem(translate.Error, "no CUSTOM")), Targets: at(holds)}, nil,
+			"False DoesPartlyNothing spec.x: no CUSTOM",
+		},
+		"nothing enforces it": {
+			1, feed.Report{By: found(problem(translate.Warning, "no waypoint")), Targets: at(lacks)}, nil,
+			"False NotEnforced spec.x: no waypoint",
+		},
+		"one of two targets": {
+			2, feed.Report{By: found(problem(translate.Warning, "no waypoint")), Targets: at(holds, lacks)}, nil,
+			"False PartlyEnforced spec.x: no waypoint. In force on Service shop/cart at",
+		},
+		"no pod is ready yet": {
+			1, feed.Report{By: found(nil), Targets: at(idle)}, nil,
+			"False NotEnforced No pod of the waypoint shop/one is ready yet, so calls to Service shop/cart go around it",
+		},
+		"a waypoint refuses it": {
+			1, feed.Report{By: found(nil), Targets: at(holds)}, refused,
+			"False RefusedByWaypoint A waypoint of shop/one refuses it: no such regex. The last version that was right stays in force",
+		},
+		"somebody else's": {1, feed.Report{By: found(nil)}, nil, ""},
+		"for ztunnels":    {0, feed.Report{By: found(problem(translate.Warning, "not ours"))}, nil, ""},
+		"for ztunnels, which see no HTTP": {
+			0, feed.Report{By: found(problem(translate.Warning, "no HTTP")), Targets: at(target(problem(translate.Warning, "no HTTP")))}, nil,
+			"False NotEnforced spec.x: no HTTP",
+		},
+		"refused":                       {1, feed.Report{By: found(nil), Faults: problem(translate.Error, "must be 1")}, nil, "False Refused spec.x: must be 1. The last"},
+		"refused, and no Gateway ours":  {1, feed.Report{Faults: problem(translate.Error, "must be 1")}, nil, ""},
+		"refused, and for ztunnels":     {0, feed.Report{By: found(nil), Faults: problem(translate.Error, "must be 1")}, nil, ""},
+		"refused, as everybody says it": {1, feed.Report{By: found(problem(translate.Error, "must be 1")), Faults: problem(translate.Error, "must be 1")}, nil, "False Refused spec.x: must be 1. The"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.report.Object = policy(c.targets)
-			now, changed := updated(ours, c.report)
+			now, changed := updated(ours, c.report, c.refusals)
 			list := now.(*securityv1.AuthorizationPolicy).Status.GetConditions()
 			if list[0].GetType() != "WaypointAccepted" {
 				t.Error("the condition of istiod is gone")
@@ -152,8 +230,15 @@ func TestPolicy(t *testing.T) {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 			c.report.Object = now
-			if _, changed = updated(ours, c.report); changed {
+			if _, changed = updated(ours, c.report, c.refusals); changed {
 				t.Error("what was said is said again")
+			}
+			after, changed := updated(ours, feed.Report{Object: now, By: found(nil)}, nil)
+			if conditions := after.(*securityv1.AuthorizationPolicy).Status.GetConditions(); !changed || len(conditions) != 1 {
+				t.Errorf("our condition stays when no target is ours any more: %v", conditions)
+			}
+			if _, changed = updated(ours, feed.Report{Object: now, By: found(nil), Shared: true}, nil); changed {
+				t.Error("what another revision may have said is taken away")
 			}
 		})
 	}
@@ -161,15 +246,53 @@ func TestPolicy(t *testing.T) {
 
 // TestTimeMovesWithTheStatusOnly: who waits for a condition looks at its time.
 func TestTimeMovesWithTheStatusOnly(t *testing.T) {
-	report := feed.Report{Object: policy(1), Emitted: true}
-	first := policyConditions(nil, report, timestamppb.New(timestamppb.Now().AsTime()))
-	report.By = map[discovery.Gateway][]translate.Problem{{}: problem(translate.Warning, "does nothing")}
-	if again := policyConditions(first, report, &timestamppb.Timestamp{Seconds: 1}); again[0].GetLastTransitionTime() != first[0].GetLastTransitionTime() {
-		t.Error("another message moved the time")
+	list := []*metaapi.IstioCondition{{Type: PolicyCondition, Status: "True", Message: "a", LastTransitionTime: &timestamppb.Timestamp{Seconds: 1}}}
+	if !replace(&list, PolicyCondition, policyCondition("True", reasonEnforced, "b"), 7) || list[0].GetLastTransitionTime().GetSeconds() != 1 {
+		t.Errorf("another message moved the time, or was not said: %v", list)
 	}
-	report.By = map[discovery.Gateway][]translate.Problem{{}: problem(translate.Error, "is refused")}
-	if again := policyConditions(first, report, &timestamppb.Timestamp{Seconds: 1}); again[0].GetLastTransitionTime().GetSeconds() != 1 {
-		t.Error("another status did not move the time")
+	if !replace(&list, PolicyCondition, policyCondition("False", reasonEnforced, "b"), 7) || list[0].GetLastTransitionTime().GetSeconds() == 1 {
+		t.Errorf("another status did not move the time: %v", list)
+	}
+}
+
+// TestService: what is said of services where there is no istiod, which would say it.
+func TestService(t *testing.T) {
+	yes, no := &translate.Condition{Status: true, Reason: "WaypointAccepted", Message: "served"}, &translate.Condition{Reason: "AttachmentDenied", Message: "not let"}
+	say := func(obj translate.Object, bound *translate.Condition, alone bool) (translate.Object, bool) {
+		return updated(ours, feed.Report{Object: obj, Bound: bound, Alone: alone}, nil)
+	}
+	texts := map[string]func(translate.Object) string{
+		"Service": func(obj translate.Object) (list string) {
+			for _, c := range obj.(*corev1.Service).Status.Conditions {
+				list += c.Type + " " + string(c.Status) + " " + c.Reason + " " + c.Message + "\n"
+			}
+			return list
+		},
+		"ServiceEntry": func(obj translate.Object) (list string) {
+			for _, c := range obj.(*networkingv1.ServiceEntry).Status.GetConditions() {
+				list += c.GetType() + " " + c.GetStatus() + " " + c.GetReason() + " " + c.GetMessage() + "\n"
+			}
+			return list
+		},
+	}
+	for kind, obj := range map[string]translate.Object{"Service": &corev1.Service{}, "ServiceEntry": &networkingv1.ServiceEntry{}} {
+		if _, changed := say(obj, yes, false); changed {
+			t.Errorf("%s: said beside istiod", kind)
+		}
+		obj, changed := say(obj, yes, true)
+		if want := "waypoint-mesh.dev/WaypointBound True WaypointAccepted Served\n"; !changed || texts[kind](obj) != want {
+			t.Errorf("%s: got %q, want %q", kind, texts[kind](obj), want)
+		}
+		if _, changed = say(obj, yes, true); changed {
+			t.Errorf("%s: what was said is said again", kind)
+		}
+		obj, _ = say(obj, no, true)
+		if want := "waypoint-mesh.dev/WaypointBound False AttachmentDenied Not let\n"; texts[kind](obj) != want {
+			t.Errorf("%s: got %q, want %q", kind, texts[kind](obj), want)
+		}
+		if obj, changed = say(obj, no, false); !changed || texts[kind](obj) != "" {
+			t.Errorf("%s: istiod has come, and ours stays: %q", kind, texts[kind](obj))
+		}
 	}
 }
 
@@ -178,22 +301,23 @@ func TestNoFight(t *testing.T) {
 	key := translate.Key{Kind: "AuthorizationPolicy", Namespace: "shop", Name: "p"}
 	say := func(report feed.Report) bool {
 		report.Object = policy(1) // as somebody left it who took away what we said
-		now, _ := updated(ours, report)
+		now, _ := updated(ours, report, nil)
 		if !w.mayInsist(key, now) {
 			return false
 		}
 		w.said(key, now)
 		return true
 	}
+	inForce := feed.Report{By: found(nil), Targets: []feed.Target{target(nil)}}
 	for n := range maxStatements {
-		if !say(feed.Report{Emitted: true}) {
+		if !say(inForce) {
 			t.Fatalf("gave up at try %d", n+1)
 		}
 	}
-	if say(feed.Report{Emitted: true}) {
+	if say(inForce) {
 		t.Error("insisted without end")
 	}
-	if !say(feed.Report{Faults: problem(translate.Error, "must be 1")}) {
+	if !say(feed.Report{By: found(nil), Faults: problem(translate.Error, "must be 1")}) {
 		t.Error("something new is not said")
 	}
 }
@@ -201,6 +325,7 @@ func TestNoFight(t *testing.T) {
 func TestOnlyWhatHasAStatusIsQueued(t *testing.T) {
 	w := NewWriter(Options{Log: slog.New(slog.DiscardHandler)})
 	w.Touched(translate.Key{Kind: "Pod", Name: "a"})
+	w.Touched(translate.Key{Kind: "Gateway", Name: "a"})
 	w.Touched(translate.Key{Kind: "HTTPRoute", Name: "a"})
 	w.Touched(translate.Key{Kind: "HTTPRoute", Name: "a"})
 	if n := w.queue.Len(); n != 1 {

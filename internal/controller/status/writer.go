@@ -8,10 +8,9 @@ import (
 	"sync"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/timestamppb"
-	metaapi "istio.io/api/meta/v1alpha1"
+	networkingv1 "istio.io/client-go/pkg/apis/networking/v1"
 	securityv1 "istio.io/client-go/pkg/apis/security/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -30,7 +29,10 @@ type Options struct {
 	FieldManager   string
 	// Report tells what there is to say of an object; false if it is gone.
 	Report func(translate.Key) (feed.Report, bool)
-	Log    *slog.Logger
+	// Refusals lists what waypoints refuse of what was made of an object; nil:
+	// nothing is known of it.
+	Refusals func(translate.Key) []Refusal
+	Log      *slog.Logger
 }
 
 // Writer writes statuses. Replicas that do not lead collect the names of objects,
@@ -45,12 +47,15 @@ type Writer struct {
 
 // NewWriter makes a writer.
 func NewWriter(o Options) *Writer {
+	if o.Refusals == nil {
+		o.Refusals = func(translate.Key) []Refusal { return nil }
+	}
 	limits := workqueue.NewTypedItemExponentialFailureRateLimiter[translate.Key](50*time.Millisecond, time.Minute)
 	return &Writer{o: o, queue: workqueue.NewTypedRateLimitingQueue(limits), statements: make(map[translate.Key]statement)}
 }
 
 // kinds whose status we write.
-var kinds = []string{"HTTPRoute", "GRPCRoute", "TLSRoute", "TCPRoute", "AuthorizationPolicy"}
+var kinds = []string{"HTTPRoute", "GRPCRoute", "TLSRoute", "TCPRoute", "AuthorizationPolicy", "Service", "ServiceEntry"}
 
 // Touched has an object looked at, if it is of a kind whose status we write.
 func (w *Writer) Touched(key translate.Key) {
@@ -105,7 +110,7 @@ func (w *Writer) write(ctx context.Context, key translate.Key) error {
 		w.forget(key)
 		return nil
 	}
-	now, changed := updated(w.o.ControllerName, r)
+	now, changed := updated(w.o.ControllerName, r, w.o.Refusals(key))
 	if !changed || !w.mayInsist(key, now) {
 		return nil
 	}
@@ -119,15 +124,23 @@ func (w *Writer) write(ctx context.Context, key translate.Key) error {
 }
 
 // updated returns a copy of the object with the status that it has to have.
-func updated(name gatewayv1.GatewayController, r feed.Report) (now translate.Object, changed bool) {
+func updated(name gatewayv1.GatewayController, r feed.Report, refusals []Refusal) (now translate.Object, changed bool) {
 	now = r.Object.DeepCopyObject().(translate.Object)
-	if policy, ok := now.(*securityv1.AuthorizationPolicy); ok {
-		before := policy.Status.GetConditions()
-		policy.Status.Conditions = policyConditions(before, r, timestamppb.Now())
-		return now, !slices.EqualFunc(before, policy.Status.GetConditions(), func(a, b *metaapi.IstioCondition) bool { return proto.Equal(a, b) })
+	switch obj := now.(type) {
+	case *securityv1.AuthorizationPolicy:
+		ours := verdict(r, refusals)
+		if ours == nil && r.Shared {
+			return now, false // another revision of the controller may have something to say
+		}
+		return now, replace(&obj.Status.Conditions, PolicyCondition, ours, obj.Generation)
+	case *networkingv1.ServiceEntry:
+		return now, replace(&obj.Status.Conditions, BoundCondition, bound(r), obj.Generation)
+	case *corev1.Service:
+		serviceConditions(&obj.Status.Conditions, r)
+		return now, !equality.Semantic.DeepEqual(r.Object.(*corev1.Service).Status.Conditions, obj.Status.Conditions)
 	}
 	_, status := routeParts(now)
-	status.Parents = parents(name, r)
+	status.Parents = parents(name, r, refusals)
 	_, before := routeParts(r.Object)
 	return now, !equality.Semantic.DeepEqual(before.Parents, status.Parents)
 }
