@@ -1,0 +1,51 @@
+package lab
+
+import (
+	"bufio"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// WaypointPods are those of a Gateway of the story that are not ending.
+func (s *Story) WaypointPods(gateway string) []corev1.Pod {
+	s.Helper()
+	pods, err := s.Pods(s.Context(), s.NS, "gateway.networking.k8s.io/gateway-name", gateway)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return pods
+}
+
+// Metric reads one of a waypoint's pod, by its name and labels as they are printed.
+// One that is not there yet is 0.
+func (s *Story) Metric(pod *corev1.Pod, series string) (float64, error) {
+	response, err := http.Get("http://" + pod.Status.PodIP + ":15020/metrics")
+	if err != nil {
+		return 0, err
+	}
+	defer response.Body.Close()
+	lines := bufio.NewScanner(response.Body)
+	for lines.Scan() {
+		if value, ok := strings.CutPrefix(lines.Text(), series+" "); ok {
+			return strconv.ParseFloat(value, 64)
+		}
+	}
+	return 0, lines.Err()
+}
+
+// MetricAbove waits until one is more than a value, and returns it.
+func (s *Story) MetricAbove(pod *corev1.Pod, series string, value float64) (got float64) {
+	s.Helper()
+	s.Eventually(series+" grows", func() (err error) {
+		got, err = s.Metric(pod, series)
+		if err == nil && got <= value {
+			err = fmt.Errorf("it is %v, want more than %v", got, value)
+		}
+		return err
+	})
+	return got
+}
