@@ -24,7 +24,7 @@ type Reconciler struct {
 	apply    applier
 	settings Settings
 	roots    func() string
-	attached func(client.ObjectKey) map[gatewayv1.SectionName]int32
+	findings func(client.ObjectKey) Findings
 }
 
 // Reconcile brings one Gateway's objects and status up to date.
@@ -45,7 +45,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 // not watched.
 const foreignAgain = 30 * time.Second
 
-// classOf is the class of a Gateway, nil if it is not ours.
+// classOf is the class of a Gateway, nil if it is not ours to serve.
 func (r *Reconciler) classOf(ctx context.Context, g *gatewayv1.Gateway) (*gatewayv1.GatewayClass, error) {
 	var class gatewayv1.GatewayClass
 	if err := r.client.Get(ctx, client.ObjectKey{Name: string(g.Spec.GatewayClassName)}, &class); err != nil {
@@ -54,14 +54,28 @@ func (r *Reconciler) classOf(ctx context.Context, g *gatewayv1.Gateway) (*gatewa
 	if class.Spec.ControllerName != ControllerName {
 		return nil, nil
 	}
+	var namespace corev1.Namespace
+	if len(r.settings.Revisions) > 0 {
+		if err := r.client.Get(ctx, client.ObjectKey{Name: g.Namespace}, &namespace); err != nil {
+			return nil, client.IgnoreNotFound(err)
+		}
+	}
+	if !r.settings.Serves(g, namespace.Labels) {
+		return nil, nil
+	}
 	return &class, nil
 }
 
 // bringAbout applies what belongs to a Gateway and finds its addresses. The error
 // is one to try again after; what is the user's to mend is in the outcome alone.
 func (r *Reconciler) bringAbout(ctx context.Context, g *gatewayv1.Gateway, class *gatewayv1.GatewayClass) (outcome, error) {
-	o := outcome{attached: r.attached(client.ObjectKeyFromObject(g))}
+	o := outcome{found: r.findings(client.ObjectKeyFromObject(g))}
 	if Managed(g) {
+		if len(g.Spec.Addresses) > 0 {
+			o.reason, o.unacceptable = gatewayv1.GatewayReasonUnsupportedAddress, "spec.addresses: a waypoint has the address of its Service, "+
+				"which is not to be chosen; leave it out, or name the Hostname of a Service of your own"
+			return o, nil
+		}
 		switch err := r.deploy(ctx, g, class); {
 		case isParameterError(err):
 			o.reason, o.unacceptable = gatewayv1.GatewayReasonInvalidParameters, err.Error()

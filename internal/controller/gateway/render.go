@@ -27,6 +27,9 @@ type Settings struct {
 	CARoots string
 	// TrustDomain of the mesh, and the domain of its Services' names.
 	TrustDomain, ClusterDomain string
+	// Revisions are the values of istio.io/rev whose Gateways we serve: the revision
+	// that we are, and its tags; empty: every Gateway, whatever its revision.
+	Revisions []string
 	// Roots are the controller's own, PEM: waypoints know the controller by them.
 	Roots string
 }

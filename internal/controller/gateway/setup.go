@@ -24,22 +24,23 @@ type Options struct {
 	Settings Settings // without Roots
 	// Roots gives the controller's roots of the moment, PEM.
 	Roots func() string
-	// Attached counts the routes at each listener of a Gateway; nil: none.
-	Attached func(client.ObjectKey) map[gatewayv1.SectionName]int32
-	// Again has every Gateway looked at again, when the roots are others. It is
-	// read until the manager ends; nil: never.
+	// Findings tells what is known of a Gateway elsewhere; nil: nothing is.
+	Findings func(client.ObjectKey) Findings
+	// Again has the Gateway looked at again whose findings are others, and all of
+	// them if it has no name, when the roots are others. It is read until the
+	// manager ends; nil: never.
 	Again <-chan event.GenericEvent
 }
 
 // Setup adds the reconcilers to a manager. They run on the leader.
 func Setup(m manager.Manager, o Options) error {
-	if o.Attached == nil {
-		o.Attached = func(client.ObjectKey) map[gatewayv1.SectionName]int32 { return nil }
+	if o.Findings == nil {
+		o.Findings = func(client.ObjectKey) Findings { return Findings{} }
 	}
 	r := &Reconciler{
 		client: m.GetClient(), live: m.GetAPIReader(),
 		apply:    applier{m.GetClient(), m.GetAPIReader()},
-		settings: o.Settings, roots: o.Roots, attached: o.Attached,
+		settings: o.Settings, roots: o.Roots, findings: o.Findings,
 	}
 	err := builder.ControllerManagedBy(m).Named("gatewayclass").
 		For(&gatewayv1.GatewayClass{}).
@@ -60,7 +61,10 @@ func Setup(m manager.Manager, o Options) error {
 		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.ofConfigMap), builder.OnlyMetadata).
 		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(r.ofEndpoints))
 	if o.Again != nil {
-		b = b.WatchesRawSource(source.Channel(o.Again, handler.EnqueueRequestsFromMapFunc(r.all)))
+		b = b.WatchesRawSource(source.Channel(o.Again, handler.EnqueueRequestsFromMapFunc(r.again)))
+	}
+	if len(o.Settings.Revisions) > 0 {
+		b = b.Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.ofNamespace), builder.WithPredicates(predicate.LabelChangedPredicate{}))
 	}
 	return b.Complete(r)
 }
@@ -110,7 +114,15 @@ func (r *Reconciler) ofEndpoints(ctx context.Context, slice client.Object) []rec
 	})
 }
 
-func (r *Reconciler) all(ctx context.Context, _ client.Object) []reconcile.Request {
+// ofNamespace: another revision may be meant.
+func (r *Reconciler) ofNamespace(ctx context.Context, n client.Object) []reconcile.Request {
+	return r.gateways(ctx, func(g *gatewayv1.Gateway) bool { return g.Namespace == n.GetName() })
+}
+
+func (r *Reconciler) again(ctx context.Context, g client.Object) []reconcile.Request {
+	if g.GetName() != "" {
+		return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(g)}}
+	}
 	return r.gateways(ctx, func(*gatewayv1.Gateway) bool { return true })
 }
 

@@ -21,9 +21,22 @@ type outcome struct {
 	again    time.Duration // when to look at it again; 0: at the next event
 	// addresses where clients reach it, empty while nobody would answer.
 	addresses []gatewayv1.GatewayStatusAddress
-	// attached counts the routes at each listener, by its name.
-	attached map[gatewayv1.SectionName]int32
+	found     Findings
 }
+
+// Findings are what is known of a Gateway elsewhere, for its status.
+type Findings struct {
+	// Attached counts the routes at each listener, by its name.
+	Attached map[gatewayv1.SectionName]int32
+	// Remarks says what of it does nothing, or not what it seems to; empty: all does.
+	Remarks string
+	// Refused says which resources its waypoints refuse, and why; empty: none.
+	Refused string
+}
+
+// ConditionConfigured is the type of a condition of ours, which a Gateway has only
+// while its waypoints refuse something.
+const ConditionConfigured = "waypoint-mesh.dev/Configured"
 
 // fill brings the outcome into a status. The addresses of a Gateway stay once they
 // are there: without one, istiod would have clients go around the waypoint and
@@ -34,6 +47,7 @@ func (o *outcome) fill(g *gatewayv1.Gateway, s *gatewayv1.GatewayStatus) {
 	}
 	o.accepted(g, s)
 	o.programmed(g, s)
+	o.configured(g, s)
 	s.Listeners = o.listeners(g, s.Listeners)
 }
 
@@ -42,10 +56,24 @@ func (o *outcome) accepted(g *gatewayv1.Gateway, s *gatewayv1.GatewayStatus) {
 		Type: string(gatewayv1.GatewayConditionAccepted), Status: metav1.ConditionTrue,
 		Reason: string(gatewayv1.GatewayReasonAccepted), Message: "Served by " + string(ControllerName),
 	}
+	if o.found.Remarks != "" {
+		c.Message += ", but: " + o.found.Remarks
+	}
 	if o.unacceptable != "" {
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, string(o.reason), o.unacceptable
 	}
 	set(&s.Conditions, g, c)
+}
+
+func (o *outcome) configured(g *gatewayv1.Gateway, s *gatewayv1.GatewayStatus) {
+	if o.found.Refused == "" {
+		meta.RemoveStatusCondition(&s.Conditions, ConditionConfigured)
+		return
+	}
+	set(&s.Conditions, g, metav1.Condition{
+		Type: ConditionConfigured, Status: metav1.ConditionFalse, Reason: "ResourcesRefused",
+		Message: "Waypoints refuse, and go on with the last version that was right: " + o.found.Refused,
+	})
 }
 
 func (o *outcome) programmed(g *gatewayv1.Gateway, s *gatewayv1.GatewayStatus) {
@@ -92,7 +120,7 @@ func (o *outcome) listeners(g *gatewayv1.Gateway, before []gatewayv1.ListenerSta
 		if i := slices.IndexFunc(before, func(s gatewayv1.ListenerStatus) bool { return s.Name == l.Name }); i >= 0 {
 			s.Conditions = slices.Clone(before[i].Conditions)
 		}
-		s.AttachedRoutes = o.attached[l.Name]
+		s.AttachedRoutes = o.found.Attached[l.Name]
 		o.listener(g, l, &s)
 		list = append(list, s)
 	}

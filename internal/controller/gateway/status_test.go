@@ -36,6 +36,17 @@ func TestStatus(t *testing.T) {
 			want:     []string{"Accepted False InvalidParameters no such ConfigMap", "Programmed False Invalid Not accepted: no such ConfigMap"},
 			listener: []string{"Accepted True Accepted", "Programmed False Invalid"},
 		},
+		"a label that means nothing": {
+			outcome: outcome{found: Findings{Remarks: "metadata.labels[istio.io/waypoint-for]: must be service"}},
+			want:    []string{"Accepted True Accepted Served by waypoint-mesh.dev/waypoint-controller, but: metadata.labels[istio.io/waypoint-for]: must be service"},
+		},
+		"a resource is refused": {
+			outcome: outcome{addresses: here, found: Findings{Refused: "HTTPRoute shop/cart: no such regex"}}, kept: 2,
+			want: []string{
+				"Programmed True Programmed Serving at w.shop.svc, 10.0.0.1",
+				"waypoint-mesh.dev/Configured False ResourcesRefused Waypoints refuse, and go on with the last version that was right: HTTPRoute shop/cart: no such regex",
+			},
+		},
 		"hindered": {
 			outcome: outcome{hindered: "Service shop/w is not ours", addresses: here}, kept: 2,
 			want: []string{"Accepted True Accepted Served by", "Programmed False Invalid Service shop/w is not ours"},
@@ -74,7 +85,7 @@ func TestListeners(t *testing.T) {
 		}},
 	}
 	var status gatewayv1.GatewayStatus
-	o := outcome{attached: map[gatewayv1.SectionName]int32{"mesh": 3}}
+	o := outcome{found: Findings{Attached: map[gatewayv1.SectionName]int32{"mesh": 3}}}
 	o.fill(g, &status)
 	check(t, status.Listeners[0].Conditions, `Accepted False UnsupportedProtocol A waypoint listens on port 15008 with protocol "HBONE", not on port 80`)
 	check(t, status.Listeners[0].Conditions, "Programmed False Invalid")
