@@ -40,6 +40,7 @@ var arrows = []arrow{
 	{"telemetry", []string{"flow"}, "metrics, traces and access log of the flows"},
 	{"admin", []string{"mesh", "route", "authz", "flow", "explain"}, "readiness, snapshot, live view, profiles"},
 	{"controller", []string{"api", "translate", "compile", "identity", "bearer"}, "Gateways to deployments, objects to xDS, status, CA, admission"},
+	{"kubectl", []string{"controller", "translate", "api"}, "what `kubectl waypoint` does at an API server; the controller's own code tells it what became of an object"},
 	{"app", []string{anything}, "the wiring of a whole waypoint, for the program and for tests alike"},
 	{"meshtest", []string{anything}, "test kit: the whole mesh in one process"},
 	{"archtest", nil, "this test"},
@@ -70,14 +71,15 @@ var modules = []module{
 	{"github.com/spiffe/go-spiffe", []string{"certs"}, "the Workload API; what an identity is, identity says, by rules of its own"},
 	{"github.com/cenkalti/backoff", []string{"xds", "certs"}, "pauses between tries, with jitter"},
 
-	{"k8s.io", []string{"translate", "files", "controller"}, "object types; behind translate nobody knows Kubernetes"},
-	{"sigs.k8s.io", []string{"translate", "files", "controller"}, "as k8s.io"},
-	{"istio.io", []string{"translate", "files", "controller"}, "as k8s.io"},
-	{"k8s.io/client-go", []string{"controller"}, "a waypoint has no API server"},
-	{"sigs.k8s.io/controller-runtime", []string{"controller"}, "as client-go"},
+	{"k8s.io", []string{"translate", "files", "controller", "kubectl"}, "object types; behind translate nobody knows Kubernetes"},
+	{"sigs.k8s.io", []string{"translate", "files", "controller", "kubectl"}, "as k8s.io"},
+	{"istio.io", []string{"translate", "files", "controller", "kubectl"}, "as k8s.io"},
+	{"k8s.io/cli-runtime", []string{"kubectl", "cmd"}, "the flags by which kubectl and its plugins reach a cluster"},
+	{"k8s.io/client-go", []string{"controller", "kubectl"}, "a waypoint has no API server"},
+	{"sigs.k8s.io/controller-runtime", []string{"controller", "kubectl"}, "as client-go"},
 	{"github.com/go-logr/logr", []string{"controller"}, "controller-runtime logs through it; it is given our slog handler"},
 
-	{"github.com/prometheus", []string{"telemetry"}, "metrics are an observer of flows; no other package counts into a registry"},
+	{"github.com/prometheus", []string{"telemetry", "controller"}, "metrics of the waypoint are an observer of flows; no other package of it counts into a registry"},
 	{"go.opentelemetry.io", []string{"telemetry"}, "as prometheus"},
 
 	{"go.yaml.in/yaml/v3", []string{"files"}, "the line that a field of a manifest stands in; sigs.k8s.io/yaml knows no lines"},
@@ -103,6 +105,8 @@ var links = []link{
 	{"cmd/waypoint", ours + "/internal/meshtest", "the kit makes keys and trusts itself; the demo is a program of its own for that reason"},
 	{"cmd/waypoint-controller", "testing", "as for waypoint"},
 	{"cmd/waypoint-controller", ours + "/internal/meshtest", "as for waypoint"},
+	{"cmd/kubectl-waypoint", "testing", "as for waypoint"},
+	{"cmd/kubectl-waypoint", ours + "/internal/meshtest", "as for waypoint"},
 }
 
 // Sizes are limits, not goals: median functions here have about ten lines. The

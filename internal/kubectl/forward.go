@@ -1,0 +1,63 @@
+package kubectl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/portforward"
+	"k8s.io/client-go/transport/spdy"
+	"k8s.io/streaming/pkg/httpstream"
+)
+
+// forward opens a way to a port of a pod, by way of the API server and the pod's
+// kubelet, and returns where it begins: "127.0.0.1:45678". It lasts until close.
+func (c *Cluster) forward(ctx context.Context, p *corev1.Pod, port int) (address string, close func(), err error) {
+	dialer, err := c.dialer(c.core.RESTClient().Post().Resource("pods").Namespace(p.Namespace).Name(p.Name).SubResource("portforward").URL())
+	if err != nil {
+		return "", nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	opened := make(chan struct{})
+	f, err := portforward.NewOnAddressesForStreamingWithContext(ctx, dialer, []string{"127.0.0.1"}, []string{fmt.Sprintf("0:%d", port)},
+		opened, nil, io.Discard)
+	if err != nil {
+		cancel()
+		return "", nil, err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- f.ForwardPorts() }()
+	select {
+	case <-opened:
+	case err := <-ended:
+		cancel()
+		return "", nil, fmt.Errorf("port-forward to pod %s/%s: %w", p.Namespace, p.Name, errors.Join(err, ctx.Err()))
+	}
+	ports, err := f.GetPorts()
+	if err != nil {
+		cancel()
+		return "", nil, err
+	}
+	return fmt.Sprintf("127.0.0.1:%d", ports[0].Local), func() { cancel(); <-ended }, nil
+}
+
+// dialer tries WebSockets first, which every proxy on the way knows, and SPDY with
+// API servers that are too old for those.
+func (c *Cluster) dialer(target *url.URL) (httpstream.Dialer, error) {
+	transport, upgrader, err := spdy.RoundTripperFor(c.config)
+	if err != nil {
+		return nil, err
+	}
+	old := spdy.NewDialerForStreaming(upgrader, &http.Client{Transport: transport}, http.MethodPost, target)
+	tunnel, err := portforward.NewSPDYOverWebsocketDialerForStreaming(target, c.config)
+	if err != nil {
+		return nil, err
+	}
+	return portforward.NewFallbackDialerForStreaming(tunnel, old, func(err error) bool {
+		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
+	}), nil
+}
