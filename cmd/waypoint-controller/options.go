@@ -20,6 +20,7 @@ type options struct {
 
 	image, address     string
 	ca, caRoots        string
+	meshRoots          string
 	trustDomain        string
 	trustDomainAliases []string
 	clusterDomain      string
@@ -39,6 +40,7 @@ func (o *options) register(f *pflag.FlagSet) {
 	f.StringVar(&o.address, "address", "", "where waypoints reach us, HOST:PORT; default: waypoint-controller.NAMESPACE.svc:15012")
 	f.StringVar(&o.ca, "ca", "istiod.istio-system.svc:15012", "where waypoints get their certificates: a service that speaks Istio's CA protocol, HOST:PORT")
 	f.StringVar(&o.caRoots, "ca-roots", "istio-ca-root-cert", "ConfigMap in each namespace with the roots of that service, key root-cert.pem")
+	f.StringVar(&o.meshRoots, "mesh-roots", "", "file with the roots of the mesh, PEM, by which waypoints are known that show a certificate and no token; default: the ConfigMap of --ca-roots in our namespace")
 	f.StringVar(&o.trustDomain, "trust-domain", "cluster.local", "trust domain of the mesh")
 	f.StringSliceVar(&o.trustDomainAliases, "trust-domain-aliases", nil, "further names of the trust domain")
 	f.StringVar(&o.clusterDomain, "cluster-domain", "cluster.local", "domain of the names of Services")
@@ -76,7 +78,7 @@ func (o *options) settings(cmd *cobra.Command) (controller.Options, error) {
 			Image: o.image, Controller: o.address, CA: o.ca, ClusterID: o.clusterID, CARoots: o.caRoots,
 			TrustDomain: o.trustDomain, ClusterDomain: o.clusterDomain,
 		},
-		TrustDomainAliases: o.trustDomainAliases, RootNamespace: o.rootNamespace,
+		TrustDomainAliases: o.trustDomainAliases, RootNamespace: o.rootNamespace, MeshRoots: o.meshRoots,
 		Discovery: o.discovery, Health: o.health, Metrics: o.metrics, Webhook: o.webhook, LeaseDuration: o.lease,
 	}, err
 }

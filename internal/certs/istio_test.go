@@ -216,7 +216,7 @@ func TestIstioCAOfBadTokens(t *testing.T) {
 		says  string
 	}{
 		"expired":           {func(of *office) string { return of.ca.NewToken(meshtest.WaypointID, -time.Minute, "istio-ca") }, "it expired at"},
-		"another audience":  {func(of *office) string { return of.ca.NewToken(meshtest.WaypointID, time.Hour, "vault") }, `for the audience ["vault"], and Istio's CA wants "istio-ca"`},
+		"another audience":  {func(of *office) string { return of.ca.NewToken(meshtest.WaypointID, time.Hour, "vault") }, `for the audience "vault", wanted is "istio-ca"`},
 		"no JWT":            {func(*office) string { return "secret" }, "does not say whose it is"},
 		"nothing":           {func(*office) string { return "" }, "does not hold one token and nothing else"},
 		"two":               {func(*office) string { return "a b" }, "does not hold one token and nothing else"},

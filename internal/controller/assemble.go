@@ -9,6 +9,7 @@ import (
 	"net/http"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -16,12 +17,13 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/waypoint-mesh/waypoint/internal/controller/admission"
+	"github.com/waypoint-mesh/waypoint/internal/controller/authn"
 	"github.com/waypoint-mesh/waypoint/internal/controller/ca"
 	"github.com/waypoint-mesh/waypoint/internal/controller/discovery"
 	"github.com/waypoint-mesh/waypoint/internal/controller/feed"
 	"github.com/waypoint-mesh/waypoint/internal/controller/gateway"
 	"github.com/waypoint-mesh/waypoint/internal/controller/status"
-	"github.com/waypoint-mesh/waypoint/internal/controller/tokens"
+	"github.com/waypoint-mesh/waypoint/internal/identity"
 	"github.com/waypoint-mesh/waypoint/internal/translate"
 )
 
@@ -67,14 +69,14 @@ func configuration(o Options, m manager.Manager) (*feed.Follower, *discovery.Ser
 		Client: m.GetClient(), ControllerName: gateway.ControllerName, FieldManager: gateway.FieldManager, Log: o.Log,
 		Report: func(key translate.Key) (feed.Report, bool) { return f.Report(key) },
 	})
-	reviewer := &tokens.Reviewer{
+	clients := authn.New(authn.Options{
 		Audience: gateway.TokenAudience,
-		Create: func(ctx context.Context, review *authenticationv1.TokenReview) error {
+		Review: func(ctx context.Context, review *authenticationv1.TokenReview) error {
 			return m.GetClient().Create(ctx, review)
 		},
-		Exists: func(g discovery.Gateway) bool { return f.Gateway(g) },
-	}
-	server := discovery.New(discovery.Options{Authenticate: reviewer.Authenticate, Observer: observer{o.Log}})
+		Roots: meshRoots(o, m), Trust: identity.Trust{Domain: o.Waypoints.TrustDomain, Aliases: o.TrustDomainAliases},
+	})
+	server := discovery.New(discovery.Options{Authenticate: clients.Authenticate, Known: func(g discovery.Gateway) bool { return f.Gateway(g) }, Observer: observer{o.Log}})
 	f = feed.New(feed.Options{
 		ControllerName: gateway.ControllerName, Log: o.Log, Sink: sink{server, writer},
 		Translate: translate.Options{
@@ -84,6 +86,15 @@ func configuration(o Options, m manager.Manager) (*feed.Follower, *discovery.Ser
 	})
 	follow := &feed.Follower{Feed: f, Cache: m.GetCache(), Scheme: m.GetScheme(), Mapper: m.GetRESTMapper(), Log: o.Log}
 	return follow, server, errors.Join(m.Add(writer), m.Add(follow))
+}
+
+// meshRoots are those by which the certificates of waypoints are known: of the file
+// that was named, else where each waypoint has them too.
+func meshRoots(o Options, m manager.Manager) authn.Roots {
+	if o.MeshRoots != "" {
+		return authn.RootsOfFile(o.MeshRoots)
+	}
+	return authn.RootsOfConfigMap(m.GetAPIReader(), client.ObjectKey{Namespace: o.Namespace, Name: o.Waypoints.CARoots})
 }
 
 // sink hands on what the feed finds.

@@ -51,6 +51,9 @@ type Options struct {
 	// Of the mesh, see translate.Options.
 	TrustDomainAliases []string
 	RootNamespace      string
+	// MeshRoots is a file with the roots of the mesh, PEM, by which waypoints that
+	// have no token are known; empty: the ConfigMap Waypoints.CARoots of Namespace.
+	MeshRoots string
 	// Discovery, Health and Metrics are addresses to listen on, of the latter two
 	// "0": not at all.
 	Discovery, Health, Metrics string

@@ -77,12 +77,7 @@ func (m *Mesh) Controller() *Controller {
 	}
 	cert, err := controllerCertificate()
 	m.must(err)
-	clients := x509.NewCertPool()
-	clients.AddCert(m.CA.Root)
-	c.config = &tls.Config{
-		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{cert},
-		ClientAuth: tls.VerifyClientCertIfGiven, ClientCAs: clients,
-	}
+	c.config = &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{cert}}
 	c.Root = filepath.Join(m.tempDir(), "controller-ca.pem")
 	m.must(os.WriteFile(c.Root, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Certificate[0]}), 0o644))
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -265,7 +260,12 @@ func (c *Controller) TokenFile(gateway string) string {
 // a certificate for the name of a Gateway in its namespace.
 func (c *Controller) authenticate(_ context.Context, who discovery.Peer) (discovery.Grant, error) {
 	if who.Token == "" {
-		id, err := identity.FromCertificate(who.Certificate)
+		roots := x509.NewCertPool()
+		roots.AddCert(c.mesh.CA.Root)
+		if err := identity.VerifyChain(who.Chain, roots, x509.ExtKeyUsageClientAuth); err != nil {
+			return discovery.Grant{}, err
+		}
+		id, err := identity.FromCertificate(who.Chain[0])
 		return discovery.Grant{Gateway: discovery.Gateway{Namespace: id.Namespace, Name: id.ServiceAccount}}, err
 	}
 	c.mu.Lock()

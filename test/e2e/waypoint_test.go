@@ -112,8 +112,8 @@ func TestWhoIsTurnedAway(t *testing.T) {
 	s.Apply("apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: other, namespace: NS}")
 	s.gatewaySays("Accepted True Accepted", "")
 	for name, c := range map[string]struct{ account, audience, want string }{
-		"another account":  {"other", gateway.TokenAudience, "the token is of ServiceAccount " + s.ns + "/other"},
-		"another audience": {"waypoint", "istio-ca", "audience " + gateway.TokenAudience + " is needed"},
+		"another account":  {"other", gateway.TokenAudience, "by its proof the client is ServiceAccount " + s.ns + "/other"},
+		"another audience": {"waypoint", "istio-ca", `for the audience "istio-ca", wanted is "` + gateway.TokenAudience},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &story{t, s.world, s.ns}

@@ -16,77 +16,93 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Peer is what a client shows of itself. At least one of the two is there.
+// Peer is what a client shows of itself. At least one of the two is there, and
+// nobody has looked at either yet.
 type Peer struct {
-	// Certificate is the verified leaf of mutual TLS, nil without one.
-	Certificate *x509.Certificate
-	// Token is the bearer token, empty without one. Nobody has looked at it yet.
+	// Chain are the certificates of mutual TLS, the client's own first. That it
+	// holds the key of that one is proven, and nothing else.
+	Chain []*x509.Certificate
+	// Token is the bearer token.
 	Token string
-	// Asked is the Gateway whose configuration it asks for. It proves nothing.
-	Asked Gateway
 }
 
 // Grant is what a client may have.
 type Grant struct {
+	// Gateway is the one whose waypoint the client is: that of the name of its
+	// account.
 	Gateway Gateway
 	// Until is when the proof expires; the stream is ended then, and the client
 	// has to prove itself anew. Zero: never.
 	Until time.Time
 }
 
-// Authenticate finds out which Gateway's waypoint a client is. The error is told
-// to the client, so it should say what is wrong with the proof and no more; one
-// that is a gRPC status is passed on as it is.
+// Authenticate finds out whose waypoint a client is. The error is told to the
+// client, so it should say what is wrong with the proof and no more; one that is a
+// gRPC status is passed on as it is.
+//
+// It is called before anything that the client says is read: who cannot prove to
+// be somebody costs no more than a connection, and what is asked for has no say in
+// who asks.
 type Authenticate func(context.Context, Peer) (Grant, error)
 
 // errNoProof is what a client is told that shows nothing.
 var errNoProof = errors.New("neither a bearer token nor a client certificate: start the waypoint with --token FILE")
 
-// admit makes a client of a stream, if it proves that it may be one.
-func (s *Server) admit(stream discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer, first request) (*client, error) {
-	asked, err := ParseGateway(first.GetNode().GetCluster())
-	if err != nil {
-		return nil, status.Errorf(codes.InvalidArgument, "node.cluster: %v", err)
-	}
-	who := peerOf(stream.Context(), asked)
-	grant, err := s.authenticate(stream.Context(), who)
-	if err != nil {
-		return nil, err
-	}
-	return newClient(s, stream, Client{
-		Gateway: asked,
-		Name:    first.GetNode().GetId(),
-		Version: first.GetNode().GetUserAgentVersion(),
-		Addr:    addrOf(stream.Context()),
-		Since:   time.Now(),
-	}, grant.Until), nil
-}
-
-func (s *Server) authenticate(ctx context.Context, who Peer) (Grant, error) {
+func (s *Server) authenticate(ctx context.Context) (Grant, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	err := errNoProof
-	var grant Grant
-	if who.Token != "" || who.Certificate != nil {
-		grant, err = s.o.Authenticate(ctx, who)
+	who := peerOf(ctx)
+	if who.Token == "" && len(who.Chain) == 0 {
+		return Grant{}, status.Error(codes.Unauthenticated, errNoProof.Error())
 	}
-	switch {
-	case err == nil && grant.Gateway == who.Asked:
-		return grant, nil
-	case err == nil:
-		return grant, status.Errorf(codes.PermissionDenied, "the proof is of gateway %s, asked for is %s", grant.Gateway, who.Asked)
-	}
-	if _, ok := status.FromError(err); ok {
+	grant, err := s.o.Authenticate(ctx, who)
+	if _, ok := status.FromError(err); ok { // nil is one, too
 		return grant, err
 	}
 	return grant, status.Error(codes.Unauthenticated, err.Error())
 }
 
-func peerOf(ctx context.Context, asked Gateway) Peer {
-	who := Peer{Asked: asked}
+// maxName bounds the names that a client gives itself, in bytes: of its pod and of
+// its version. They are kept and logged.
+const maxName = 253
+
+// admit makes a client of a stream, if it asks for what it was granted.
+func (s *Server) admit(stream discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer, grant Grant, first request) (*client, error) {
+	node := first.GetNode()
+	asked, err := ParseGateway(node.GetCluster())
+	switch {
+	case err != nil:
+		return nil, status.Errorf(codes.InvalidArgument, "node.cluster: %.300v", err)
+	case len(node.GetId()) > maxName || len(node.GetUserAgentVersion()) > maxName:
+		return nil, status.Errorf(codes.InvalidArgument, "node: an id or a version of more than %d bytes", maxName)
+	case asked != grant.Gateway:
+		return nil, status.Errorf(codes.PermissionDenied, "by its proof the client is ServiceAccount %s, and waypoints of Gateway %s run as ServiceAccount %s",
+			grant.Gateway, asked, asked)
+	case !s.o.Known(asked):
+		return nil, status.Errorf(codes.NotFound, "there is no Gateway %s, or its class is not one of this controller's", asked)
+	}
+	return newClient(s, stream, Client{
+		Gateway: asked,
+		Name:    node.GetId(),
+		Version: node.GetUserAgentVersion(),
+		Addr:    addrOf(stream.Context()),
+		Since:   time.Now(),
+	}, grant.Until), nil
+}
+
+// stays refuses that a client becomes another one in the middle of a stream.
+func (c Client) stays(r *discoveryv3.DeltaDiscoveryRequest) error {
+	node := r.GetNode() // which need not be said again
+	if node == nil || node.GetCluster() == c.Gateway.String() && node.GetId() == c.Name {
+		return nil
+	}
+	return status.Errorf(codes.InvalidArgument, "node: the stream is that of %s of gateway %s, which cannot change", c.Name, c.Gateway)
+}
+
+func peerOf(ctx context.Context) (who Peer) {
 	if p, ok := peer.FromContext(ctx); ok {
-		if info, ok := p.AuthInfo.(credentials.TLSInfo); ok && len(info.State.VerifiedChains) > 0 {
-			who.Certificate = info.State.VerifiedChains[0][0]
+		if info, ok := p.AuthInfo.(credentials.TLSInfo); ok {
+			who.Chain = info.State.PeerCertificates
 		}
 	}
 	for _, value := range metadata.ValueFromIncomingContext(ctx, "authorization") {

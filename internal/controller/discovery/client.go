@@ -13,6 +13,7 @@ import (
 	rpcstatus "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/waypoint-mesh/waypoint/api"
 )
@@ -30,6 +31,7 @@ type client struct {
 
 	mu       sync.Mutex // guards all below; before the mu of the set
 	types    map[string]*subscription
+	had      int // bytes of the subscriptions, over the life of the stream
 	nonces   uint64
 	due      map[string]*discoveryv3.DeltaDiscoveryResponse // by nonce
 	pushed   time.Time                                      // when those were
@@ -91,6 +93,9 @@ func (c *client) run(first request, requests <-chan request) error {
 
 // take handles one request: a subscription, or the answer to a response.
 func (c *client) take(r *discoveryv3.DeltaDiscoveryRequest) error {
+	if err := c.stays(r); err != nil {
+		return err
+	}
 	if r.GetResponseNonce() == "" {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -108,16 +113,22 @@ func (c *client) subscribe(r *discoveryv3.DeltaDiscoveryRequest) error {
 	if names := r.GetResourceNamesSubscribe(); len(names) > 0 && !slices.Equal(names, []string{"*"}) || len(r.GetResourceNamesUnsubscribe()) > 0 {
 		return status.Errorf(codes.InvalidArgument, "%s: resources cannot be asked for by name, only all of them", r.GetTypeUrl())
 	}
-	if len(c.types) == maxTypes {
-		return status.Errorf(codes.InvalidArgument, "more than %d types", maxTypes)
+	switch c.had += proto.Size(r); {
+	case len(c.types) == maxTypes || len(r.GetTypeUrl()) > maxType:
+		return status.Errorf(codes.InvalidArgument, "more than %d types, or the name of one is longer than %d bytes", maxTypes, maxType)
+	case c.types[r.GetTypeUrl()] != nil:
+		return status.Errorf(codes.InvalidArgument, "%s: subscribed to already", r.GetTypeUrl())
+	case c.had > maxRequest:
+		return status.Errorf(codes.ResourceExhausted, "the versions of what the client has are more than %d MiB: connect without", maxRequest>>20)
 	}
 	c.types[r.GetTypeUrl()] = &subscription{had: r.GetInitialResourceVersions()}
 	c.wakeUp()
 	return nil
 }
 
-// maxTypes bounds what a client that makes up types can cost.
-const maxTypes = 32
+// maxTypes and maxType, in bytes, bound what a client that makes up types can
+// cost.
+const maxTypes, maxType = 32, 256
 
 // answered notes that a response was accepted, or which of its resources were
 // not, and reports whether it is others that are refused now. An answer to nothing

@@ -38,6 +38,9 @@ func ParseGateway(s string) (Gateway, error) {
 type Options struct {
 	// Authenticate tells who a client is. Required.
 	Authenticate Authenticate
+	// Known reports whether there is a Gateway of that name to be configured; nil:
+	// any is.
+	Known func(Gateway) bool
 	// Observer is told what happens; nil: nobody.
 	Observer Observer
 	// Rejected is told when what Rejections lists of a gateway may be another; nil:
@@ -63,6 +66,9 @@ func New(o Options) *Server {
 	if o.Observer == nil {
 		o.Observer = nobody{}
 	}
+	if o.Known == nil {
+		o.Known = func(Gateway) bool { return true }
+	}
 	if o.Rejected == nil {
 		o.Rejected = func(Gateway) {}
 	}
@@ -76,6 +82,10 @@ const (
 	// maxRequest is the most that a client may say at once, in bytes. On
 	// reconnection it names all that it has, about 80 bytes each.
 	maxRequest = 32 << 20
+	// maxHeader holds a token many times.
+	maxHeader = 64 << 10
+	// unused is how long a connection may be without a stream.
+	unused = time.Minute
 	// Dead peers are found after pingAfter + pingTimeout; clients may ask as
 	// often as every pingLeast.
 	pingAfter, pingTimeout, pingLeast = 30 * time.Second, 10 * time.Second, 5 * time.Second
@@ -84,18 +94,22 @@ const (
 	maxAge, maxAgeGrace = 30 * time.Minute, 5 * time.Second
 )
 
-// NewGRPC makes the gRPC server that a Server is registered with. To have
-// certificates of clients at hand, config asks for them
-// (tls.VerifyClientCertIfGiven). It is ended with Stop: GracefulStop would wait
-// for streams, which do not end by themselves.
+// NewGRPC makes the gRPC server that a Server is registered with. Clients are asked
+// for a certificate, which it is for Authenticate to verify: a handshake that fails
+// tells a client no reason. It is ended with Stop: GracefulStop would wait for
+// streams, which do not end by themselves.
 func NewGRPC(config *tls.Config) *grpc.Server {
+	config = config.Clone()
+	config.ClientAuth = tls.RequestClientCert
 	return grpc.NewServer(
+		grpc.ConnectionTimeout(patience),
+		grpc.MaxHeaderListSize(maxHeader),
 		grpc.Creds(credentials.NewTLS(config)),
 		grpc.MaxRecvMsgSize(maxRequest),
 		grpc.MaxConcurrentStreams(16),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			Time: pingAfter, Timeout: pingTimeout,
-			MaxConnectionAge: maxAge, MaxConnectionAgeGrace: maxAgeGrace,
+			MaxConnectionIdle: unused, MaxConnectionAge: maxAge, MaxConnectionAgeGrace: maxAgeGrace,
 		}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingLeast, PermitWithoutStream: true}),
 	)
@@ -187,12 +201,7 @@ func (s *Server) Rejections(g Gateway) (list []Rejection) {
 
 // DeltaAggregatedResources serves one client until either side ends.
 func (s *Server) DeltaAggregatedResources(stream discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer) error {
-	requests := receive(stream)
-	first, err := firstOf(stream.Context(), requests)
-	if err != nil {
-		return err
-	}
-	c, err := s.admit(stream, first)
+	c, first, requests, err := s.greet(stream)
 	if err != nil {
 		s.o.Observer.Refused(addrOf(stream.Context()), err)
 		return err
@@ -206,6 +215,20 @@ func (s *Server) DeltaAggregatedResources(stream discoveryv3.AggregatedDiscovery
 	}
 	s.o.Observer.Disconnected(c.Client, err)
 	return err
+}
+
+// greet finds out who a client is, and then what it wants.
+func (s *Server) greet(stream discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer) (c *client, first request, requests <-chan request, err error) {
+	grant, err := s.authenticate(stream.Context())
+	if err != nil {
+		return nil, first, nil, err
+	}
+	requests = receive(stream)
+	if first, err = firstOf(stream.Context(), requests); err != nil {
+		return nil, first, nil, err
+	}
+	c, err = s.admit(stream, grant, first)
+	return c, first, requests, err
 }
 
 // StreamAggregatedResources is the older form of the protocol, which resends all
