@@ -92,6 +92,11 @@ bench-pgo: build bin/bench ## refresh cmd/waypoint/default.pgo, the profile that
 		-scenario published,32x1,16x16,grpc-unary,grpc-stream,new-connection,bulk-down,bulk-up,tcp
 	$(GO) tool pprof -proto -output cmd/waypoint/default.pgo .cache/bench-pgo/*.cpu.pprof
 
+.PHONY: bench-control
+bench-control: components build build-controller ## from an API server to the data path: 5,000 routes, changes live, churn, memory (BENCHFLAGS=-routes=500 for less)
+	$(GO) build -o bin/bench-control ./benchmarks/control/run
+	bin/bench-control -bin $(LAB)/bin $(BENCHFLAGS)
+
 .PHONY: bin/bench
 bin/bench:
 	$(GO) build -o $@ ./benchmarks

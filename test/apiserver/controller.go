@@ -79,7 +79,7 @@ func (c *Controller) Stop() error {
 
 // Kill ends it at once, if it runs.
 func (c *Controller) Kill() error {
-	if c.process == nil || c.process.ProcessState != nil {
+	if c.process == nil || c.process.Process == nil || c.process.ProcessState != nil {
 		return nil
 	}
 	err := c.process.Process.Kill()

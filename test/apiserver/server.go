@@ -44,14 +44,15 @@ type Server struct {
 
 // Start starts etcd and kube-apiserver from the programs in the folder bin, and
 // waits until they are ready. What they keep is in the folder dir. The server is
-// to be stopped in any case, also after an error.
-func Start(ctx context.Context, bin, dir string) (*Server, error) {
+// to be stopped in any case, also after an error. flags are further ones of
+// kube-apiserver.
+func Start(ctx context.Context, bin, dir string, flags ...string) (*Server, error) {
 	s := &Server{dir: dir, logs: make(map[string]*Log)}
 	etcd, err := s.startEtcd(bin)
 	if err != nil {
 		return s, err
 	}
-	if err := s.startAPIServer(ctx, bin, etcd); err != nil {
+	if err := s.startAPIServer(ctx, bin, etcd, flags); err != nil {
 		return s, err
 	}
 	return s, s.connect()
@@ -133,7 +134,7 @@ func (s *Server) startEtcd(bin string) (url string, err error) {
 		"--initial-advertise-peer-urls="+peer, "--initial-cluster=test="+peer)
 }
 
-func (s *Server) startAPIServer(ctx context.Context, bin, etcd string) error {
+func (s *Server) startAPIServer(ctx context.Context, bin, etcd string, flags []string) error {
 	ports, err := freePorts(1)
 	if err != nil {
 		return err
@@ -147,11 +148,11 @@ func (s *Server) startAPIServer(ctx context.Context, bin, etcd string) error {
 		return err
 	}
 	s.host = fmt.Sprintf("https://127.0.0.1:%d", ports[0])
-	err = s.spawn(filepath.Join(bin, "kube-apiserver"), "--etcd-servers="+etcd, "--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", ports[0]),
+	err = s.spawn(filepath.Join(bin, "kube-apiserver"), append(flags, "--etcd-servers="+etcd, "--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", ports[0]),
 		"--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none", "--cert-dir="+filepath.Join(s.dir, "certs"),
 		"--service-cluster-ip-range=10.96.0.0/16", "--authorization-mode=RBAC", "--token-auth-file="+users,
 		"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file="+key,
-		"--service-account-signing-key-file="+key, "--api-audiences=https://kubernetes.default.svc", "--profiling=false")
+		"--service-account-signing-key-file="+key, "--api-audiences=https://kubernetes.default.svc", "--profiling=false")...)
 	if err != nil {
 		return err
 	}
