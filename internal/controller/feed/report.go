@@ -25,6 +25,8 @@ type Report struct {
 	// Bound tells whether a service has the waypoint that it asks for; nil: that is
 	// not for us to say.
 	Bound *translate.Condition
+	// Asks is the same for each Gateway of ours that has something to say of it.
+	Asks map[discovery.Gateway]translate.Condition
 	// Listeners counts the routes at the listeners of a Gateway of ours.
 	Listeners []translate.ListenerRoutes
 	// By says what is wrong with the object, faults included, as each Gateway finds.
@@ -94,6 +96,10 @@ func (r *Report) bind(c translate.Condition, g discovery.Gateway, idle bool) {
 	if idle && c.Status {
 		c = translate.Condition{Reason: "WaypointIsNotReady", Message: "no pod of the waypoint " + g.String() + " is ready yet, so calls go around it"}
 	}
+	if r.Asks == nil {
+		r.Asks = make(map[discovery.Gateway]translate.Condition)
+	}
+	r.Asks[g] = c
 	if r.Bound == nil || r.Bound.Status && !c.Status || r.Bound.Status == c.Status && c.Message < r.Bound.Message {
 		r.Bound = &c
 	}

@@ -23,8 +23,11 @@ const (
 	reasonPartlyEnforced = "PartlyEnforced"    // at some of its targets
 	reasonNotEnforced    = "NotEnforced"       // at none
 	reasonRefused        = "Refused"
-	reasonByWaypoint     = "RefusedByWaypoint" // of routes too
 )
+
+// ReasonByWaypoint is the reason on routes and policies that a waypoint refuses,
+// which only the controller that the waypoint is connected to knows.
+const ReasonByWaypoint = "RefusedByWaypoint"
 
 // stays ends what is said of an object that somebody refuses.
 const stays = ". The last version that was right stays in force"
@@ -51,7 +54,7 @@ func verdict(r feed.Report, refusals []Refusal) *metaapi.IstioCondition {
 	case len(holds) == 0:
 		return policyCondition("False", reasonNotEnforced, strings.Join(lacks, "; "))
 	case len(refusals) > 0:
-		return policyCondition("False", reasonByWaypoint, listRefusals(refusals)+stays)
+		return policyCondition("False", ReasonByWaypoint, listRefusals(refusals)+stays)
 	case len(lacks) > 0:
 		return policyCondition("False", reasonPartlyEnforced, strings.Join(lacks, "; ")+". "+inForce)
 	case errs != "":

@@ -79,7 +79,7 @@ func conditions(p feed.Parent, r feed.Report, refusals []Refusal) []metav1.Condi
 	if p.Accepted.Status {
 		refused, reason := texts(r.Faults, translate.Error), string(gatewayv1.RouteReasonUnsupportedValue)
 		if refused == "" {
-			refused, reason = listRefusals(ofGateway(refusals, p.Gateway)), reasonByWaypoint
+			refused, reason = listRefusals(ofGateway(refusals, p.Gateway)), ReasonByWaypoint
 		}
 		if refused != "" {
 			accepted.Status, accepted.Reason, accepted.Message = metav1.ConditionFalse, reason, sentence(refused+stays)

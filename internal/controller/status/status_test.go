@@ -92,7 +92,7 @@ func TestRoute(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.report.Object = route()
-			now, changed := updated(ours, c.report, c.refusals)
+			now, changed := Updated(ours, c.report, c.refusals)
 			list := now.(*gatewayv1.HTTPRoute).Status.Parents
 			if list[0].ControllerName == ours {
 				t.Error("the entry of another controller is gone")
@@ -111,13 +111,13 @@ func TestRoute(t *testing.T) {
 			}
 			again := c.report
 			again.Object = now
-			if _, changed = updated(ours, again, c.refusals); changed {
+			if _, changed = Updated(ours, again, c.refusals); changed {
 				t.Error("what was said is said again")
 			}
-			if _, changed = updated(ours, feed.Report{Object: now, Shared: true}, nil); changed {
+			if _, changed = Updated(ours, feed.Report{Object: now, Shared: true}, nil); changed {
 				t.Error("the entry of another revision of the controller is taken away")
 			}
-			if after, changed := updated(ours, feed.Report{Object: now}, nil); !changed || len(after.(*gatewayv1.HTTPRoute).Status.Parents) != 1 {
+			if after, changed := Updated(ours, feed.Report{Object: now}, nil); !changed || len(after.(*gatewayv1.HTTPRoute).Status.Parents) != 1 {
 				t.Error("our entry stays when no parent is ours any more")
 			}
 		})
@@ -212,7 +212,7 @@ func TestPolicy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.report.Object = policy(c.targets)
-			now, changed := updated(ours, c.report, c.refusals)
+			now, changed := Updated(ours, c.report, c.refusals)
 			list := now.(*securityv1.AuthorizationPolicy).Status.GetConditions()
 			if list[0].GetType() != "WaypointAccepted" {
 				t.Error("the condition of istiod is gone")
@@ -230,14 +230,14 @@ func TestPolicy(t *testing.T) {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 			c.report.Object = now
-			if _, changed = updated(ours, c.report, c.refusals); changed {
+			if _, changed = Updated(ours, c.report, c.refusals); changed {
 				t.Error("what was said is said again")
 			}
-			after, changed := updated(ours, feed.Report{Object: now, By: found(nil)}, nil)
+			after, changed := Updated(ours, feed.Report{Object: now, By: found(nil)}, nil)
 			if conditions := after.(*securityv1.AuthorizationPolicy).Status.GetConditions(); !changed || len(conditions) != 1 {
 				t.Errorf("our condition stays when no target is ours any more: %v", conditions)
 			}
-			if _, changed = updated(ours, feed.Report{Object: now, By: found(nil), Shared: true}, nil); changed {
+			if _, changed = Updated(ours, feed.Report{Object: now, By: found(nil), Shared: true}, nil); changed {
 				t.Error("what another revision may have said is taken away")
 			}
 		})
@@ -259,7 +259,7 @@ func TestTimeMovesWithTheStatusOnly(t *testing.T) {
 func TestService(t *testing.T) {
 	yes, no := &translate.Condition{Status: true, Reason: "WaypointAccepted", Message: "served"}, &translate.Condition{Reason: "AttachmentDenied", Message: "not let"}
 	say := func(obj translate.Object, bound *translate.Condition, alone bool) (translate.Object, bool) {
-		return updated(ours, feed.Report{Object: obj, Bound: bound, Alone: alone}, nil)
+		return Updated(ours, feed.Report{Object: obj, Bound: bound, Alone: alone}, nil)
 	}
 	texts := map[string]func(translate.Object) string{
 		"Service": func(obj translate.Object) (list string) {
@@ -301,7 +301,7 @@ func TestNoFight(t *testing.T) {
 	key := translate.Key{Kind: "AuthorizationPolicy", Namespace: "shop", Name: "p"}
 	say := func(report feed.Report) bool {
 		report.Object = policy(1) // as somebody left it who took away what we said
-		now, _ := updated(ours, report, nil)
+		now, _ := Updated(ours, report, nil)
 		if !w.mayInsist(key, now) {
 			return false
 		}

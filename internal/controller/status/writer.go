@@ -110,7 +110,7 @@ func (w *Writer) write(ctx context.Context, key translate.Key) error {
 		w.forget(key)
 		return nil
 	}
-	now, changed := updated(w.o.ControllerName, r, w.o.Refusals(key))
+	now, changed := Updated(w.o.ControllerName, r, w.o.Refusals(key))
 	if !changed || !w.mayInsist(key, now) {
 		return nil
 	}
@@ -123,8 +123,9 @@ func (w *Writer) write(ctx context.Context, key translate.Key) error {
 	return nil
 }
 
-// updated returns a copy of the object with the status that it has to have.
-func updated(name gatewayv1.GatewayController, r feed.Report, refusals []Refusal) (now translate.Object, changed bool) {
+// Updated returns a copy of the object with the status that it has to have, and
+// whether that is another than it has.
+func Updated(name gatewayv1.GatewayController, r feed.Report, refusals []Refusal) (now translate.Object, changed bool) {
 	now = r.Object.DeepCopyObject().(translate.Object)
 	switch obj := now.(type) {
 	case *securityv1.AuthorizationPolicy:
