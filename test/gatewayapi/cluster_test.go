@@ -2,9 +2,11 @@ package gatewayapi
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"net/http/httptest"
-	"slices"
+	"net"
+	"net/netip"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -22,37 +24,20 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/uuid"
-	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
-	"sigs.k8s.io/gateway-api/pkg/consts"
 
 	"github.com/waypoint-mesh/waypoint/internal/controller/gateway"
 	"github.com/waypoint-mesh/waypoint/internal/meshtest"
-)
-
-const (
-	namespace        = "gateway-conformance-mesh"
-	gatewayName      = "waypoint"
-	labelUseWaypoint = "istio.io/use-waypoint"
-)
-
-// Ports of the suite's applications, in pods.
-const (
-	httpPort = 8080
-	grpcPort = 7070
 )
 
 // cluster is a Kubernetes API with a mesh behind it. What is created through it
 // becomes pods, addresses and configuration at once.
 type cluster struct {
 	client.WithWatch
-	clientset kubernetes.Interface
-	rest      *rest.Config
 
 	t        *testing.T
 	mesh     *meshtest.Mesh
@@ -63,7 +48,12 @@ type cluster struct {
 	pods    byte       // how many there have been
 	vips    byte       // likewise, of Services
 	clients map[string]*meshtest.Client
-	seen    []exchange
+}
+
+// TestMeshConformance is the suite against a waypoint in this process.
+func TestMeshConformance(t *testing.T) {
+	c := newCluster(t)
+	Run(t, Mesh{API: c, Dial: c.dial})
 }
 
 // newCluster makes a cluster with a controller, and a waypoint that has its
@@ -76,17 +66,12 @@ func newCluster(t *testing.T) *cluster {
 		WithScheme(scheme).WithRESTMapper(testrestmapper.TestOnlyStaticRESTMapper(scheme)).
 		WithStatusSubresource(&gatewayv1.HTTPRoute{}, &gatewayv1.GRPCRoute{}, &gatewayv1.TCPRoute{}, &gatewayv1.TLSRoute{}, &securityv1.AuthorizationPolicy{}).
 		Build(), interceptor.Funcs{Create: c.create})
-	c.serveExec()
 	controller := c.startController()
 	c.mustCreate(
 		&gatewayv1.GatewayClass{ObjectMeta: metav1.ObjectMeta{Name: "waypoint"}, Spec: gatewayv1.GatewayClassSpec{ControllerName: gateway.ControllerName}},
-		&gatewayv1.Gateway{ObjectMeta: metav1.ObjectMeta{Name: gatewayName, Namespace: namespace}, Spec: gatewayv1.GatewaySpec{
+		&gatewayv1.Gateway{ObjectMeta: metav1.ObjectMeta{Name: Waypoint, Namespace: Namespace}, Spec: gatewayv1.GatewaySpec{
 			GatewayClassName: "waypoint",
 			Listeners:        []gatewayv1.Listener{{Name: "mesh", Port: 15008, Protocol: "HBONE"}},
-		}},
-		&apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{
-			Name:        "gateways.gateway.networking.k8s.io",
-			Annotations: map[string]string{consts.BundleVersionAnnotation: consts.BundleVersion, consts.ChannelAnnotation: "standard"},
 		}},
 	)
 	c.startWaypoint(controller)
@@ -109,18 +94,6 @@ func newScheme(t *testing.T) *runtime.Scheme {
 		}
 	}
 	return scheme
-}
-
-// serveExec has the suite find an API server for what its client cannot do.
-func (c *cluster) serveExec() {
-	c.t.Helper()
-	server := httptest.NewServer(c.execHandler())
-	c.t.Cleanup(server.Close)
-	c.rest = &rest.Config{Host: server.URL, QPS: -1}
-	var err error
-	if c.clientset, err = kubernetes.NewForConfig(c.rest); err != nil {
-		c.t.Fatal(err)
-	}
 }
 
 func (c *cluster) mustCreate(objects ...client.Object) {
@@ -209,8 +182,8 @@ func (c *cluster) startPod(d *appsv1.Deployment) *corev1.Pod {
 		},
 	}
 	pod.Spec.ServiceAccountName, pod.Spec.NodeName = "default", "node"
-	c.mesh.HTTP(name, c.mesh.Addr(host, httpPort))
-	c.mesh.GRPC(name, c.mesh.Addr(host, grpcPort))
+	c.mesh.HTTP(name, c.mesh.Addr(host, httpPort)).Handle(echo)
+	c.serveGRPC(name, c.mesh.Addr(host, grpcPort))
 	c.mesh.NodeProxy(c.mesh.IP(host), identityOf(pod))
 	return pod
 }
@@ -244,16 +217,41 @@ func (c *cluster) createSlice(ctx context.Context, api client.WithWatch, s *core
 	return api.Create(ctx, slice)
 }
 
-// forget begins a new record of what is exchanged.
-func (c *cluster) forget() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.seen = nil
+// dial is what the node proxy of a pod does: to the address of a Service it opens a
+// stream through the Service's waypoint, to that of a pod one through the pod's node
+// proxy.
+func (c *cluster) dial(ctx context.Context, from *corev1.Pod, target string) (net.Conn, error) {
+	host, port, err := net.SplitHostPort(target)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := netip.ParseAddr(host); err == nil {
+		return c.workload(from).Dial(ctx, net.JoinHostPort(host, "15008"), target)
+	}
+	name, in, qualified := strings.Cut(host, ".")
+	if !qualified {
+		in = from.Namespace
+	}
+	var service corev1.Service
+	var owner corev1.Namespace
+	if err := errors.Join(c.Get(ctx, client.ObjectKey{Namespace: in, Name: name}, &service), c.Get(ctx, client.ObjectKey{Name: in}, &owner)); err != nil {
+		return nil, err
+	}
+	if owner.Labels[labelUseWaypoint] != Waypoint {
+		return nil, fmt.Errorf("namespace %s does not use the waypoint", in)
+	}
+	return c.workload(from).Dial(ctx, c.waypoint.Addr, net.JoinHostPort(service.Spec.ClusterIP, port))
 }
 
-// exchanges are those since then.
-func (c *cluster) exchanges() []exchange {
+// workload is the client of a pod, whose tunnels are kept.
+func (c *cluster) workload(pod *corev1.Pod) *meshtest.Client {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.Clone(c.seen)
+	w := c.clients[pod.Status.PodIP]
+	if w == nil {
+		w = c.mesh.Client(identityOf(pod))
+		w.From = pod.Status.PodIP
+		c.clients[pod.Status.PodIP] = w
+	}
+	return w
 }

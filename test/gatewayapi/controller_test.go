@@ -97,7 +97,7 @@ func (c *cluster) must(err error) {
 
 func (c *cluster) startWaypoint(controller *meshtest.Controller) {
 	c.t.Helper()
-	const name = namespace + "/" + gatewayName
+	const name = Namespace + "/" + Waypoint
 	c.waypoint = c.mesh.Waypoint("", func(o *app.Options) {
 		o.Config, o.Gateway = "", name
 		o.XDS, o.XDSRoot, o.Token = controller.Addr, controller.Root, controller.TokenFile(name)

@@ -6,32 +6,36 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/remotecommand"
+	"k8s.io/client-go/rest"
 	"k8s.io/streaming/pkg/httpstream"
 	"k8s.io/streaming/pkg/httpstream/spdy"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// execHandler is `kubectl exec` as the API server and a kubelet answer it, for
-// commands without input.
-func (c *cluster) execHandler() http.Handler {
+// serveExec is an API server that has nothing but exec in pods, for commands
+// without input.
+func (r *runner) serveExec() *rest.Config {
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /api/v1/namespaces/{namespace}/pods/{pod}/exec", func(w http.ResponseWriter, r *http.Request) {
-		streams, conn, err := acceptExec(w, r)
+	mux.HandleFunc("POST /api/v1/namespaces/{namespace}/pods/{pod}/exec", func(w http.ResponseWriter, req *http.Request) {
+		streams, conn, err := acceptExec(w, req)
 		if err != nil {
-			c.t.Errorf("exec: %v", err)
+			r.t.Errorf("exec: %v", err)
 			return
 		}
 		defer conn.Close()
-		output, err := c.exec(r.Context(), r.PathValue("namespace"), r.PathValue("pod"), r.URL.Query()["command"])
+		output, err := r.exec(req.Context(), req.PathValue("namespace"), req.PathValue("pod"), req.URL.Query()["command"])
 		if err := finish(streams, output, err); err != nil {
-			c.t.Errorf("exec: %v", err)
+			r.t.Errorf("exec: %v", err)
 		}
 	})
-	return mux
+	server := httptest.NewServer(mux)
+	r.t.Cleanup(server.Close)
+	return &rest.Config{Host: server.URL, QPS: -1}
 }
 
 // acceptExec takes over the connection and waits for its three streams, by type.
@@ -85,14 +89,14 @@ func finish(streams map[string]httpstream.Stream, output string, failure error) 
 }
 
 // exec runs a command in a pod: there is one, "client".
-func (c *cluster) exec(ctx context.Context, namespace, name string, args []string) (string, error) {
+func (r *runner) exec(ctx context.Context, namespace, name string, args []string) (string, error) {
 	var pod corev1.Pod
-	if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &pod); err != nil {
+	if err := r.API.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &pod); err != nil {
 		return "", err
 	}
 	cmd, err := parseCommand(args)
 	if err != nil {
 		return "", err
 	}
-	return c.call(ctx, &pod, cmd)
+	return r.call(ctx, &pod, cmd)
 }

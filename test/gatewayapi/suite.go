@@ -1,79 +1,105 @@
-// Package gatewayapi runs the mesh tests of the Gateway API's conformance suite
-// against a waypoint in this process: the suite's own tests, as its module has
-// them, with their manifests, requests and judgement.
-//
-//  1. The suite talks to a [cluster], which is the API alone: objects, a few of
-//     what a cluster's controllers make of them, and exec.
-//  2. Its objects go the way of those of a real API server: through the feed, the
-//     translators, discovery and the status writer of the controller, and by delta
-//     xDS into a whole waypoint.
-//  3. Pods are addresses of the loopback network with applications and a node
-//     proxy of package meshtest. To exec "client" in one is to make the requests
-//     of a workload of its identity, in tunnels as its ztunnel would open them.
-//
-// What cannot be seen here is what the real node proxy decides: that a request to
-// a Service goes to its waypoint, and one to a pod's address does not (MeshFrontend,
-// "Send to pod IP"), is written down in [cluster.hop] and not found out. With a
-// real ztunnel and a real istiod the same suite runs in test/meshlab.
-//
-// The suite looks at little of a request: not at its path or host at the
-// application, not at the Location of a redirect, and not at the status of routes.
-// That is asserted here beside it.
 package gatewayapi
 
 import (
+	"context"
 	"io/fs"
+	"net"
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	meshtests "sigs.k8s.io/gateway-api/conformance/tests/mesh"
 	"sigs.k8s.io/gateway-api/conformance/utils/suite"
 	"sigs.k8s.io/gateway-api/pkg/features"
 )
 
+// Names of the suite, and of the waypoint that its namespaces are to use.
+const (
+	Namespace         = suite.MeshNamespace
+	ConsumerNamespace = suite.MeshConsumerNamespace
+	Waypoint          = "waypoint"
+)
+
+const labelUseWaypoint = "istio.io/use-waypoint"
+
 // numberOfTests is that of version 1.6.3. Another version is to be read before it
 // is trusted.
 const numberOfTests = 22
 
-func TestMeshConformance(t *testing.T) {
+// Mesh is what the suite runs against. There has to be a Gateway [Waypoint] in
+// [Namespace].
+type Mesh struct {
+	// API has every object. Its scheme knows routes and CustomResourceDefinitions.
+	API client.Client
+	// Dial connects from a pod to host:port. The host is that of a Service, as a pod
+	// of its namespace would have it looked up, or the address of a pod.
+	Dial func(ctx context.Context, from *corev1.Pod, target string) (net.Conn, error)
+	// Ready, if not nil, is called once, when the suite's pods are ready.
+	Ready func()
+}
+
+// runner is one run of the suite.
+type runner struct {
+	Mesh
+	t *testing.T
+
+	mu   sync.Mutex // guards seen
+	seen []exchange
+}
+
+// Run runs each test of the suite as a subtest.
+func Run(t *testing.T, m Mesh) {
+	t.Helper()
 	tests := meshtests.MeshConformanceTests
 	if len(tests) != numberOfTests {
 		t.Fatalf("the suite has %d tests, not %d", len(tests), numberOfTests)
 	}
-	c := newCluster(t)
-	s := newSuite(t, c)
+	r := &runner{Mesh: m, t: t}
+	s := r.newSuite()
 	s.Setup(t, tests)
+	if m.Ready != nil {
+		m.Ready()
+	}
 	for _, test := range tests {
 		t.Run(test.ShortName, func(t *testing.T) {
 			if missing := unsupported(s, test); len(missing) > 0 {
 				t.Fatalf("would be skipped for want of %v", missing)
 			}
-			c.forget()
-			t.Cleanup(func() { c.checkUnasked(t, test.ShortName) }) // most of a test's requests are made when Run has returned
+			r.forget()
+			t.Cleanup(func() { r.checkUnasked(t, test.ShortName) }) // most of a test's requests are made when its Run has returned
 			test.Run(t, s)
-			c.checkStatuses(t, test.ShortName)
+			r.checkStatuses(t, test.ShortName)
 		})
 	}
 }
 
 // newSuite sets the suite up as test/meshlab does.
-func newSuite(t *testing.T, c *cluster) *suite.ConformanceTestSuite {
-	t.Helper()
+func (r *runner) newSuite() *suite.ConformanceTestSuite {
+	r.t.Helper()
+	rest := r.serveExec()
+	clientset, err := kubernetes.NewForConfig(rest)
+	if err != nil {
+		r.t.Fatal(err)
+	}
 	s, err := suite.NewConformanceTestSuite(suite.ConformanceOptions{
-		Client: c, Clientset: c.clientset, RestConfig: c.rest,
-		ManifestFS: []fs.FS{manifests(t)},
+		Client: r.API, Clientset: clientset, RestConfig: rest,
+		ManifestFS: []fs.FS{manifests(r.t)},
 		ConfigurableOptions: suite.ConfigurableOptions{
 			ConformanceProfiles:        []suite.ConformanceProfileName{suite.MeshHTTPConformanceProfileName, suite.MeshGRPCConformanceProfileName},
 			EnableAllSupportedFeatures: true,
 			ExemptFeatures:             []features.FeatureName{features.SupportGateway, features.SupportReferenceGrant},
-			NamespaceLabels:            map[string]string{labelUseWaypoint: gatewayName},
+			NamespaceLabels:            map[string]string{labelUseWaypoint: Waypoint},
 			CleanupTestResources:       true,
+			AllowCRDsMismatch:          true, // the suite is built with the version of the API that we are built with
 		},
 	})
 	if err != nil {
-		t.Fatal(err)
+		r.t.Fatal(err)
 	}
 	return s
 }
