@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -26,6 +27,8 @@ type options struct {
 	clusterDomain      string
 	clusterID          string
 	rootNamespace      string
+	revisions          []string
+	standalone         string
 
 	discovery, health, metrics string
 	webhook                    int
@@ -46,6 +49,8 @@ func (o *options) register(f *pflag.FlagSet) {
 	f.StringVar(&o.clusterDomain, "cluster-domain", "cluster.local", "domain of the names of Services")
 	f.StringVar(&o.clusterID, "cluster-id", "Kubernetes", "name of the cluster in the mesh, as istiod calls it")
 	f.StringVar(&o.rootNamespace, "root-namespace", "istio-system", "namespace of the policies for a whole GatewayClass")
+	f.StringSliceVar(&o.revisions, "revisions", nil, "values of istio.io/rev, of a Gateway or else its namespace, whose Gateways are served, such as the revision that this is and its tags; without a label it is default; default: all Gateways")
+	f.StringVar(&o.standalone, "standalone", "auto", "whether there is no istiod, so that it is for us to say of Services which waypoint they have: true, false, or auto, by its GatewayClass istio-waypoint")
 	f.StringVar(&o.discovery, "discovery", ":15012", "address that waypoints get their configuration from")
 	f.IntVar(&o.webhook, "webhook-port", 15017, "port that the API server asks for admission at")
 	f.StringVar(&o.health, "health", ":15021", "address of /healthz and /readyz")
@@ -69,6 +74,14 @@ func (o *options) settings(cmd *cobra.Command) (controller.Options, error) {
 	case o.lease < time.Second:
 		err = fmt.Errorf("--lease: must be 1s or more, got %v", o.lease)
 	}
+	var standalone *bool
+	if o.standalone != "auto" {
+		alone, parseErr := strconv.ParseBool(o.standalone)
+		if parseErr != nil {
+			err = fmt.Errorf("--standalone: must be true, false or auto, got %q", o.standalone)
+		}
+		standalone = &alone
+	}
 	if o.address == "" {
 		o.address = "waypoint-controller." + o.namespace + ".svc:15012"
 	}
@@ -76,9 +89,9 @@ func (o *options) settings(cmd *cobra.Command) (controller.Options, error) {
 		Log: log, Version: version, Kubeconfig: o.kubeconfig, Namespace: o.namespace,
 		Waypoints: gateway.Settings{
 			Image: o.image, Controller: o.address, CA: o.ca, ClusterID: o.clusterID, CARoots: o.caRoots,
-			TrustDomain: o.trustDomain, ClusterDomain: o.clusterDomain,
+			TrustDomain: o.trustDomain, ClusterDomain: o.clusterDomain, Revisions: o.revisions,
 		},
-		TrustDomainAliases: o.trustDomainAliases, RootNamespace: o.rootNamespace, MeshRoots: o.meshRoots,
+		TrustDomainAliases: o.trustDomainAliases, RootNamespace: o.rootNamespace, Standalone: standalone, MeshRoots: o.meshRoots,
 		Discovery: o.discovery, Health: o.health, Metrics: o.metrics, Webhook: o.webhook, LeaseDuration: o.lease,
 	}, err
 }

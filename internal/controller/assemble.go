@@ -32,21 +32,26 @@ func assemble(ctx context.Context, o Options, m manager.Manager, issuer *ca.Issu
 	if err := authority(ctx, o, m, issuer); err != nil {
 		return err
 	}
-	follow, server, err := configuration(o, m)
+	c, err := configuration(o, m)
 	if err != nil {
 		return err
 	}
 	toGateways, toAdmission := make(chan event.GenericEvent), make(chan event.GenericEvent)
 	m.GetWebhookServer().Register(admission.Path, &webhook.Admission{Handler: &admission.Handler{
-		Scheme: m.GetScheme(), Gateway: follow.Feed.Gateway, Any: follow.Feed.Any,
+		Scheme: m.GetScheme(), Gateway: c.feed.Gateway, Any: c.feed.Any,
 	}})
 	return errors.Join(
-		m.Add(serve(o, issuer, follow.Feed, server)),
+		m.Add(serve(o, issuer, c.feed, c.server)),
+		m.Add(everywhere(c.refusals.run)),
 		m.Add(onRoots(issuer, toGateways, toAdmission)),
-		gateway.Setup(m, gateway.Options{Settings: o.Waypoints, Roots: issuer.Roots, Again: toGateways}),
+		m.Add(c.nudges.passTo(toGateways)),
+		gateway.Setup(m, gateway.Options{
+			Settings: o.Waypoints, Roots: issuer.Roots, Again: toGateways, Findings: findings(c.feed, c.refusals),
+		}),
 		admission.Register(m, gateway.FieldManager, issuer.Roots, toAdmission),
 		m.AddHealthzCheck("alive", healthz.Ping),
-		m.AddReadyzCheck("configuration", closed(follow.Feed.Synced(), "the API server's objects have not been read yet")),
+		c.meters.register(ctx, c.feed, c.server, c.refusals),
+		m.AddReadyzCheck("configuration", closed(c.feed.Synced(), "the API server's objects have not been read yet")),
 		m.AddReadyzCheck("certificate", closed(issuer.Ready(), "there is no CA yet: the leader makes it")),
 	)
 }
@@ -61,14 +66,26 @@ func authority(ctx context.Context, o Options, m manager.Manager, issuer *ca.Iss
 	})
 }
 
+// configured is what turns objects into configuration and statuses.
+type configured struct {
+	feed     *feed.Feed
+	server   *discovery.Server
+	refusals *refusals
+	nudges   nudges
+	meters   *meters
+}
+
 // configuration: every replica follows the API server and serves; the leader writes
 // statuses.
-func configuration(o Options, m manager.Manager) (*feed.Follower, *discovery.Server, error) {
-	var f *feed.Feed // the writer and the reviewer look into it once it runs
+func configuration(o Options, m manager.Manager) (c configured, err error) {
+	c.nudges, c.meters = newNudges(), newMeters()
+	var f *feed.Feed // the others look into it once it runs
 	writer := status.NewWriter(status.Options{
 		Client: m.GetClient(), ControllerName: gateway.ControllerName, FieldManager: gateway.FieldManager, Log: o.Log,
-		Report: func(key translate.Key) (feed.Report, bool) { return f.Report(key) },
+		Report:   func(key translate.Key) (feed.Report, bool) { return f.Report(key) },
+		Refusals: func(key translate.Key) []status.Refusal { return c.refusals.of(key) },
 	})
+	c.refusals = newRefusals(func(key translate.Key) { writer.Touched(key); c.nudges.touched(key) })
 	clients := authn.New(authn.Options{
 		Audience: gateway.TokenAudience,
 		Review: func(ctx context.Context, review *authenticationv1.TokenReview) error {
@@ -76,16 +93,23 @@ func configuration(o Options, m manager.Manager) (*feed.Follower, *discovery.Ser
 		},
 		Roots: meshRoots(o, m), Trust: identity.Trust{Domain: o.Waypoints.TrustDomain, Aliases: o.TrustDomainAliases},
 	})
-	server := discovery.New(discovery.Options{Authenticate: clients.Authenticate, Known: func(g discovery.Gateway) bool { return f.Gateway(g) }, Observer: observer{o.Log}})
+	c.server = discovery.New(discovery.Options{
+		Authenticate: clients.Authenticate, Observer: observer{o.Log, c.meters},
+		Known:    func(g discovery.Gateway) bool { return f.Gateway(g) },
+		Rejected: c.refusals.changed,
+	})
+	c.refusals.rejections = c.server.Rejections
 	f = feed.New(feed.Options{
-		ControllerName: gateway.ControllerName, Log: o.Log, Sink: sink{server, writer},
+		ControllerName: gateway.ControllerName, Serves: o.Waypoints.Serves, Standalone: o.Standalone,
+		Log: o.Log, Sink: sink{c.server, writer, c.nudges},
 		Translate: translate.Options{
 			TrustDomain: o.Waypoints.TrustDomain, TrustDomainAliases: o.TrustDomainAliases,
 			ClusterDomain: o.Waypoints.ClusterDomain, ClusterID: o.Waypoints.ClusterID, RootNamespace: o.RootNamespace,
 		},
 	})
 	follow := &feed.Follower{Feed: f, Cache: m.GetCache(), Scheme: m.GetScheme(), Mapper: m.GetRESTMapper(), Log: o.Log}
-	return follow, server, errors.Join(m.Add(writer), m.Add(follow))
+	c.feed = f
+	return c, errors.Join(m.Add(writer), m.Add(follow))
 }
 
 // meshRoots are those by which the certificates of waypoints are known: of the file
@@ -100,7 +124,14 @@ func meshRoots(o Options, m manager.Manager) authn.Roots {
 // sink hands on what the feed finds.
 type sink struct {
 	*discovery.Server
-	*status.Writer
+	writer *status.Writer
+	nudges nudges
+}
+
+// Touched implements feed.Sink.
+func (s sink) Touched(key translate.Key) {
+	s.writer.Touched(key)
+	s.nudges.touched(key)
 }
 
 // everywhere runs on every replica.

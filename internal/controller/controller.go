@@ -54,6 +54,9 @@ type Options struct {
 	// MeshRoots is a file with the roots of the mesh, PEM, by which waypoints that
 	// have no token are known; empty: the ConfigMap Waypoints.CARoots of Namespace.
 	MeshRoots string
+	// Standalone: there is no istiod beside us, so that it is for us to say of every
+	// Service and route that it has no waypoint; nil: found out.
+	Standalone *bool
 	// Discovery, Health and Metrics are addresses to listen on, of the latter two
 	// "0": not at all.
 	Discovery, Health, Metrics string

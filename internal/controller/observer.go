@@ -7,8 +7,11 @@ import (
 	"github.com/waypoint-mesh/waypoint/internal/controller/discovery"
 )
 
-// observer logs what happens at the discovery server.
-type observer struct{ log *slog.Logger }
+// observer logs and counts what happens at the discovery server.
+type observer struct {
+	log    *slog.Logger
+	meters *meters
+}
 
 // Updated implements discovery.Observer.
 func (o observer) Updated(g discovery.Gateway, resources int) {
@@ -29,16 +32,19 @@ func (o observer) Disconnected(c discovery.Client, err error) {
 
 // Refused implements discovery.Observer.
 func (o observer) Refused(addr string, err error) {
+	o.meters.refused.Inc()
 	o.log.Warn("a client was turned away", slog.String("address", addr), slog.Any("reason", err))
 }
 
 // Pushed implements discovery.Observer.
 func (o observer) Pushed(c discovery.Client, p discovery.Push) {
+	o.meters.pushed(p)
 	o.log.Debug("pushed", waypoint(c), slog.Int("resources", p.Resources), slog.Int("removed", p.Removed))
 }
 
 // Answered implements discovery.Observer.
 func (o observer) Answered(c discovery.Client, after time.Duration, rejected []discovery.Rejection) {
+	o.meters.answered(after, len(rejected))
 	o.log.Debug("in force", waypoint(c), slog.Duration("after", after))
 	for _, r := range rejected {
 		o.log.Error("a waypoint refuses a resource, so its last version stays", waypoint(c),

@@ -166,16 +166,15 @@ func TestStatusOfRoutesAndPolicies(t *testing.T) {
 			return fmt.Errorf("conditions %v", p.Status.GetConditions())
 		})
 	}
-	policySays("True", "In force")
+	s.Apply(shop)
+	routeSays("ResolvedWaypoints False WaypointIsNotReady", "so calls go around it")
+	policySays("False", "so calls to Service "+s.ns+"/cart go around it")
+	s.Apply(fmt.Sprintf(readyPod, true))
+	policySays("True", "In force on Service "+s.ns+"/cart at the waypoint "+s.ns+"/waypoint")
+	routeSays("ResolvedWaypoints True ResolvedWaypoints", "Served by the waypoint "+s.ns+"/waypoint")
 	s.Apply(strings.Replace(shop, "istio.io/use-waypoint: waypoint", "istio.io/use-waypoint: none", 1))
 	policySays("False", "has no waypoint")
-	s.Eventually("the route's entry goes with the waypoint", func() error {
-		var r gatewayv1.HTTPRoute
-		if err := s.Get("cart", &r); err != nil || len(r.Status.Parents) > 0 {
-			return fmt.Errorf("%v %+v", err, r.Status.Parents)
-		}
-		return nil
-	})
+	routeSays("ResolvedWaypoints False MissingUseWaypointLabel", "so nothing follows the route")
 }
 
 // TestControllerStartsAgain: a waypoint goes on as it is while the controller is

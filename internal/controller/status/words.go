@@ -39,6 +39,14 @@ func all(r feed.Report) []translate.Problem {
 	return slices.Compact(list)
 }
 
+// Remarks is all that is wrong with an object or does nothing in it, for those who
+// write its status elsewhere; empty: nothing is.
+func Remarks(r feed.Report) string {
+	problems := all(r)
+	return clip(strings.Join(slices.DeleteFunc([]string{texts(problems, translate.Error), texts(problems, translate.Warning)},
+		func(s string) bool { return s == "" }), "; "))
+}
+
 // texts joins problems of one severity.
 func texts(problems []translate.Problem, severity translate.Severity) string {
 	var list []string
