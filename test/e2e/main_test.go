@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"testing"
@@ -15,6 +16,7 @@ import (
 type world struct {
 	server     *apiserver.Server
 	controller *apiserver.Controller
+	audit      string // file with what the controller asked the API server for
 }
 
 // shared is nil where there are no programs to run.
@@ -43,6 +45,12 @@ func run(m *testing.M) int {
 	}
 	shared = w
 	code := m.Run()
+	if flag.Lookup("test.run").Value.String() == "" { // some tests do not use all rights
+		if err := checkRights(context.Background(), w.server.Client, w.audit); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
 	if code != 0 {
 		fmt.Fprintf(os.Stderr, "--- log of the controller\n%s", w.controller.Log)
 	}
@@ -53,7 +61,12 @@ func run(m *testing.M) int {
 func (w *world) start(bin, dir string) (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	if w.server, err = apiserver.Start(ctx, bin, dir); err != nil {
+	flags, audit, err := auditFlags(dir)
+	if err != nil {
+		return err
+	}
+	w.audit = audit
+	if w.server, err = apiserver.Start(ctx, bin, dir, flags...); err != nil {
 		return err
 	}
 	if err := w.server.Install(ctx); err != nil {
