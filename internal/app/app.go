@@ -80,7 +80,15 @@ func (a *App) readConfiguration(context.Context) (err error) {
 	} else if a.config, err = a.controller(); err != nil {
 		return err
 	}
-	return a.config.Load()
+	if err := a.config.Load(); err != nil {
+		return err
+	}
+	select {
+	case <-a.config.Whole():
+		a.configured.Met() // from the first moment that we serve
+	default: // awaitConfiguration will tell
+	}
+	return nil
 }
 
 func (a *App) startTelemetry(ctx context.Context) (err error) {

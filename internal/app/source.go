@@ -7,10 +7,10 @@ import (
 	"net"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/waypoint-mesh/waypoint/internal/files"
 	"github.com/waypoint-mesh/waypoint/internal/hbone"
+	"github.com/waypoint-mesh/waypoint/internal/telemetry"
 	"github.com/waypoint-mesh/waypoint/internal/translate"
 	"github.com/waypoint-mesh/waypoint/internal/xds"
 )
@@ -23,9 +23,8 @@ type source interface {
 	Run(ctx context.Context)
 	// Whole is closed once there is a whole configuration.
 	Whole() <-chan struct{}
-	// progress counts the changes that came into force after that, and tells
-	// when the last one did.
-	progress() (changes uint64, last time.Time)
+	// tell fills in what the source knows of itself.
+	tell(to *telemetry.Stats)
 }
 
 // folder is manifests as source.
@@ -46,9 +45,9 @@ func (a *App) folder() source {
 // Whole is closed: what Load brings is whole, or an error.
 func (f folder) Whole() <-chan struct{} { return f.whole }
 
-func (f folder) progress() (uint64, time.Time) {
+func (f folder) tell(to *telemetry.Stats) {
 	s := f.Stats()
-	return uint64(s.Edits), s.LastEdit
+	to.Config.Updates, to.Config.LastSuccess = uint64(s.Edits), s.LastEdit
 }
 
 // controller is a controller as source.
@@ -65,9 +64,13 @@ func (a *App) controller() (source, error) {
 	}, &a.store)}, nil
 }
 
-func (c controller) progress() (uint64, time.Time) {
+func (c controller) tell(to *telemetry.Stats) {
 	s := c.Stats()
-	return s.Updates, s.Last
+	to.Config.Updates, to.Config.LastSuccess = s.Updates, s.Last
+	to.Controller = telemetry.ControllerStats{Streams: s.Streams, Failures: s.Failures}
+	if s.Connected {
+		to.Controller.InStep = 1
+	}
 }
 
 // awaitConfiguration has us get ready once there is a configuration.

@@ -27,6 +27,7 @@ func (a *App) stats() telemetry.Stats {
 		// The same fields, from those who keep them.
 		Certificate: telemetry.CertificateStats(a.certs.Stats()),
 	}
+	a.config.tell(&s)
 	if a.tracing != nil {
 		s.Traces = a.tracing.Stats()
 	}
@@ -39,7 +40,6 @@ func (a *App) stats() telemetry.Stats {
 func (a *App) configStats() telemetry.ConfigStats {
 	snap := a.store.Load()
 	c := telemetry.ConfigStats{Version: snap.Version, Rejected: len(snap.Rejected)}
-	c.Updates, c.LastSuccess = a.config.progress()
 	for _, svc := range snap.Services {
 		if !svc.Attached {
 			continue

@@ -14,6 +14,7 @@ type Stats struct {
 	Upstream    UpstreamStats
 	Detected    DetectionStats
 	Config      ConfigStats
+	Controller  ControllerStats
 	Certificate CertificateStats
 	Traces      TraceStats
 	AccessLog   LogStats
@@ -60,6 +61,14 @@ type ConfigStats struct {
 	Rejected    int // objects, now
 	Services    int // now
 	Endpoints   int // now
+}
+
+// ControllerStats is of the controller as the source of configuration; zero without
+// one.
+type ControllerStats struct {
+	InStep   int    // streams, now: 1 while all that it has is in force here
+	Streams  uint64 // that came into step
+	Failures uint64 // tries that did not
 }
 
 // CertificateStats is of our workload certificate and what we trust.
@@ -164,6 +173,12 @@ var stats = [][]stat{
 		count(func(s *Stats) int { return s.Config.Services })),
 	gauge("waypoint_config_endpoints", "Ready endpoints of those services.",
 		count(func(s *Stats) int { return s.Config.Endpoints })),
+
+	gauge("waypoint_controller_in_step", "1 while we are connected to a controller and have in force all that it has; 0 without one, and if configuration comes from a folder.",
+		count(func(s *Stats) int { return s.Controller.InStep })),
+	totals("waypoint_controller_streams_total", "Streams to the controller: that came into step, the first one and each reconnection, or tries that failed.", "result",
+		split{"ok", count(func(s *Stats) uint64 { return s.Controller.Streams })},
+		split{"failed", count(func(s *Stats) uint64 { return s.Controller.Failures })}),
 
 	by("gauge", "waypoint_certificate_expiry_timestamp_seconds", "When a certificate ends, in Unix seconds: ours, and the first of the roots that we trust; 0 without one.", "certificate", []split{
 		{"workload", at(func(s *Stats) time.Time { return s.Certificate.NotAfter })},

@@ -55,6 +55,8 @@ type Source struct {
 // Stats say how the source is doing.
 type Stats struct {
 	Connected bool      // a stream is up, and everything that the controller has is in force
+	Streams   uint64    // that came so far, the one that is up included
+	Failures  uint64    // tries that did not
 	Updates   uint64    // pushes that came into force, without the first configuration
 	Last      time.Time // when the last one did, or the first configuration
 	Problem   string    // why Connected is false, once that is known
@@ -173,6 +175,9 @@ func (s *Source) disconnected(err error, pause time.Duration) {
 	s.mu.Lock()
 	was := s.stats.Connected
 	s.stats.Connected, s.stats.Problem = false, reason
+	if !was {
+		s.stats.Failures++
+	}
 	s.mu.Unlock()
 	if !s.isWhole() {
 		s.o.Waiting(reason)
@@ -192,6 +197,7 @@ func (s *Source) disconnected(err error, pause time.Duration) {
 func (s *Source) connected() {
 	s.mu.Lock()
 	s.stats.Connected, s.stats.Problem = true, ""
+	s.stats.Streams++
 	s.mu.Unlock()
 	s.lost = ""
 	s.log.Info("in step with the controller", "version", s.store.Load().Version)

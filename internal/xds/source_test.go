@@ -135,6 +135,7 @@ func TestReconnect(t *testing.T) {
 
 	controller.Stop()
 	m.Eventually("the loss is known", func() bool { return !c.Stats().Connected })
+	m.Eventually("tries that fail are counted", func() bool { return c.Stats().Failures > 0 })
 	if c.store.Load() != before {
 		t.Error("the loss changed something")
 	}
@@ -152,6 +153,9 @@ func TestReconnect(t *testing.T) {
 	}
 	if snap.Services[key(service(8))] != nil || len(snap.Services[key(service(7))].Ports[0].Endpoints) != 2 {
 		t.Error("the difference is not in force")
+	}
+	if s := c.Stats(); s.Streams != 2 || s.Updates != 1 || s.Last.IsZero() {
+		t.Errorf("%+v", s)
 	}
 }
 
