@@ -61,7 +61,7 @@ Whoever knows 'istioctl waypoint' finds the same commands and flags here.`,
 	}
 	root.SetFlagErrorFunc(cli.FlagError)
 	cl := newCluster(root)
-	root.AddCommand(newGenerate(cl), newApply(cl), newList(cl), newDelete(cl), newExplain(cl), newConfig(cl), newLogs(cl), newVersion())
+	root.AddCommand(newGenerate(cl), newApply(cl), newList(cl), newStatus(cl), newDelete(cl), newExplain(cl), newConfig(cl), newLogs(cl), newVersion())
 	for _, cmd := range root.Commands() {
 		cmd.Args = cli.UsageArgs(cmd.Args)
 	}

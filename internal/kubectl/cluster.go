@@ -2,6 +2,7 @@ package kubectl
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -144,6 +145,27 @@ func (c *Cluster) Waypoint(ctx context.Context, name string) (*gatewayv1.Gateway
 		return nil, fmt.Errorf("namespace %s has several waypoints: name one of %s", c.Namespace, strings.Join(names, ", "))
 	}
 	return nil, fmt.Errorf("there is no waypoint %s/%s; those of the namespace are: %s", c.Namespace, name, strings.Join(names, ", "))
+}
+
+// Chosen finds the waypoints that a command is about: the one that is named, else
+// those of the cluster's namespace or of all. There is one at least.
+func (c *Cluster) Chosen(ctx context.Context, name string, everywhere bool) ([]gatewayv1.Gateway, error) {
+	namespace := c.Namespace
+	if everywhere {
+		namespace = ""
+	}
+	list, err := c.Waypoints(ctx, namespace)
+	if err != nil || name == "" && len(list) > 0 {
+		return list, err
+	}
+	if everywhere && name == "" {
+		return nil, errors.New("there is no waypoint in any namespace; 'kubectl waypoint apply -n NAMESPACE' makes one")
+	}
+	g, err := c.Waypoint(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return []gatewayv1.Gateway{*g}, nil
 }
 
 // Namespaces lists the names of all namespaces.
