@@ -11,12 +11,10 @@ import (
 	"testing"
 	"time"
 
-	networkingv1 "istio.io/client-go/pkg/apis/networking/v1"
 	securityv1 "istio.io/client-go/pkg/apis/security/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta/testrestmapper"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -24,7 +22,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/uuid"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -60,7 +57,10 @@ func TestMeshConformance(t *testing.T) {
 // configuration from there.
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
-	scheme := newScheme(t)
+	scheme, err := NewScheme()
+	if err != nil {
+		t.Fatal(err)
+	}
 	c := &cluster{t: t, mesh: meshtest.New(t), log: new(meshtest.Buffer), clients: make(map[string]*meshtest.Client)}
 	c.WithWatch = interceptor.NewClient(fake.NewClientBuilder().
 		WithScheme(scheme).WithRESTMapper(testrestmapper.TestOnlyStaticRESTMapper(scheme)).
@@ -81,19 +81,6 @@ func newCluster(t *testing.T) *cluster {
 		}
 	})
 	return c
-}
-
-func newScheme(t *testing.T) *runtime.Scheme {
-	t.Helper()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, gatewayv1.Install, networkingv1.AddToScheme, securityv1.AddToScheme, apiextensionsv1.AddToScheme, metav1.AddMetaToScheme,
-	} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return scheme
 }
 
 func (c *cluster) mustCreate(objects ...client.Object) {

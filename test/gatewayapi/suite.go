@@ -34,7 +34,7 @@ const numberOfTests = 22
 // Mesh is what the suite runs against. There has to be a Gateway [Waypoint] in
 // [Namespace].
 type Mesh struct {
-	// API has every object. Its scheme knows routes and CustomResourceDefinitions.
+	// API has every object. Its scheme is that of [NewScheme].
 	API client.Client
 	// Dial connects from a pod to host:port. The host is that of a Service, as a pod
 	// of its namespace would have it looked up, or the address of a pod.
