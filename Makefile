@@ -171,7 +171,7 @@ generate: ## run every go:generate line
 
 .PHONY: docs
 docs: ## rewrite the generated parts of docs/
-	$(GO) test -count=1 ./internal/archtest ./internal/telemetry ./internal/admin ./cmd/waypoint -run TestDocs -update
+	$(GO) test -count=1 ./internal/archtest ./internal/telemetry ./internal/admin ./cmd/waypoint ./cmd/waypoint-controller -run TestDocs -update
 
 .PHONY: tools
 tools: $(addprefix $(TOOLS)/,$(TOOL_NAMES)) ## build the linters and test tools of tools/go.mod into .cache/bin
