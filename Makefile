@@ -125,7 +125,8 @@ components: ## a Kubernetes control plane, istiod and a kubelet from their Go mo
 e2e: export WAYPOINT_E2E_BIN := $(LAB)/bin
 e2e: export WAYPOINT_CONTROLLER := $(CURDIR)/bin/waypoint-controller
 e2e: export WAYPOINT := $(CURDIR)/bin/waypoint
-e2e: components build build-controller ## controller and waypoints beside a real API server and istiod; needs root (PACKAGES=./test/e2e/mesh for some)
+e2e: export KUBECTL_WAYPOINT := $(CURDIR)/bin/kubectl-waypoint
+e2e: components build build-controller build-kubectl ## controller and waypoints beside a real API server and istiod; needs root (PACKAGES=./test/e2e/mesh for some)
 	$(GO) test -count=1 -v -timeout 10m $(TESTFLAGS) $(if $(filter ./...,$(PACKAGES)),./test/e2e/...,$(PACKAGES))
 
 .PHONY: charts

@@ -32,7 +32,7 @@ type Mesh struct {
 type world struct {
 	feed    *feed.Feed
 	reports map[translate.Key]feed.Report // that were asked for
-	objects []translate.Object // in the order of their keys, kind by kind
+	objects []translate.Object            // in the order of their keys, kind by kind
 	byKey   map[translate.Key]translate.Object
 	classes map[string]*gatewayv1.GatewayClass // ours
 	unseen  []string                           // what the user may not see, in words

@@ -80,8 +80,12 @@ func (s *Server) Token(ctx context.Context, namespace, account, audience string,
 	return request.Status.Token, err
 }
 
-// kubeconfig writes one with a token.
-func (s *Server) kubeconfig(name, token string) (string, error) {
+// Kubeconfig writes one with a token, and returns its path; an empty token is that
+// of a user who may do everything.
+func (s *Server) Kubeconfig(name, token string) (string, error) {
+	if token == "" {
+		token = adminToken
+	}
 	path := filepath.Join(s.dir, name+".kubeconfig")
 	config := clientcmdapi.NewConfig()
 	config.Clusters["c"] = &clientcmdapi.Cluster{Server: s.host, InsecureSkipTLSVerify: true}

@@ -47,7 +47,7 @@ func (c *Controller) Start(ctx context.Context, args ...string) error {
 	if err != nil {
 		return err
 	}
-	kubeconfig, err := c.server.kubeconfig("controller", token)
+	kubeconfig, err := c.server.Kubeconfig("controller", token)
 	if err != nil {
 		return err
 	}
