@@ -89,9 +89,9 @@ func (o *options) settings(cmd *cobra.Command) (controller.Options, error) {
 		Log: log, Version: version, Kubeconfig: o.kubeconfig, Namespace: o.namespace,
 		Waypoints: gateway.Settings{
 			Image: o.image, Controller: o.address, CA: o.ca, ClusterID: o.clusterID, CARoots: o.caRoots,
-			TrustDomain: o.trustDomain, ClusterDomain: o.clusterDomain, Revisions: o.revisions,
+			TrustDomain: o.trustDomain, TrustDomainAliases: o.trustDomainAliases, ClusterDomain: o.clusterDomain, Revisions: o.revisions,
 		},
-		TrustDomainAliases: o.trustDomainAliases, RootNamespace: o.rootNamespace, Standalone: standalone, MeshRoots: o.meshRoots,
+		RootNamespace: o.rootNamespace, Standalone: standalone, MeshRoots: o.meshRoots,
 		Discovery: o.discovery, Health: o.health, Metrics: o.metrics, Webhook: o.webhook, LeaseDuration: o.lease,
 	}, err
 }

@@ -91,7 +91,7 @@ func configuration(o Options, m manager.Manager) (c configured, err error) {
 		Review: func(ctx context.Context, review *authenticationv1.TokenReview) error {
 			return m.GetClient().Create(ctx, review)
 		},
-		Roots: meshRoots(o, m), Trust: identity.Trust{Domain: o.Waypoints.TrustDomain, Aliases: o.TrustDomainAliases},
+		Roots: meshRoots(o, m), Trust: identity.Trust{Domain: o.Waypoints.TrustDomain, Aliases: o.Waypoints.TrustDomainAliases},
 	})
 	c.server = discovery.New(discovery.Options{
 		Authenticate: clients.Authenticate, Observer: observer{o.Log, c.meters},
@@ -103,7 +103,7 @@ func configuration(o Options, m manager.Manager) (c configured, err error) {
 		ControllerName: gateway.ControllerName, Serves: o.Waypoints.Serves, Standalone: o.Standalone,
 		Log: o.Log, Sink: sink{c.server, writer, c.nudges},
 		Translate: translate.Options{
-			TrustDomain: o.Waypoints.TrustDomain, TrustDomainAliases: o.TrustDomainAliases,
+			TrustDomain: o.Waypoints.TrustDomain, TrustDomainAliases: o.Waypoints.TrustDomainAliases,
 			ClusterDomain: o.Waypoints.ClusterDomain, ClusterID: o.Waypoints.ClusterID, RootNamespace: o.RootNamespace,
 		},
 	})

@@ -48,9 +48,8 @@ type Options struct {
 	Namespace string
 	// Waypoints is what all waypoints have in common.
 	Waypoints gateway.Settings
-	// Of the mesh, see translate.Options.
-	TrustDomainAliases []string
-	RootNamespace      string
+	// RootNamespace of the mesh, see translate.Options.
+	RootNamespace string
 	// MeshRoots is a file with the roots of the mesh, PEM, by which waypoints that
 	// have no token are known; empty: the ConfigMap Waypoints.CARoots of Namespace.
 	MeshRoots string

@@ -1,6 +1,8 @@
 package gateway
 
 import (
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -110,7 +112,7 @@ func mount(name, path string) *corev1ac.VolumeMountApplyConfiguration {
 // args are those of `waypoint run`, docs/flags.md.
 func (r renderer) args() []string {
 	s := r.Settings
-	return []string{
+	args := []string{
 		"run",
 		"--gateway=" + r.Gateway.Namespace + "/" + r.Gateway.Name,
 		"--trust-domain=" + s.TrustDomain,
@@ -123,6 +125,10 @@ func (r renderer) args() []string {
 		"--ca-root=" + mountCARoots + "/root-cert.pem",
 		"--cluster-id=" + s.ClusterID,
 	}
+	if len(s.TrustDomainAliases) > 0 {
+		args = append(args, "--trust-domain-aliases="+strings.Join(s.TrustDomainAliases, ","))
+	}
+	return args
 }
 
 // resources: idle it takes about 20 MiB and no CPU to speak of; the memory limit

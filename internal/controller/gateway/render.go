@@ -25,8 +25,11 @@ type Settings struct {
 	// CARoots is the ConfigMap in each namespace that holds the roots to trust for
 	// it, under the key root-cert.pem; istiod writes it.
 	CARoots string
-	// TrustDomain of the mesh, and the domain of its Services' names.
-	TrustDomain, ClusterDomain string
+	// TrustDomain of the mesh, its further names, and the domain of its Services'
+	// names.
+	TrustDomain        string
+	TrustDomainAliases []string
+	ClusterDomain      string
 	// Revisions are the values of istio.io/rev whose Gateways we serve: the revision
 	// that we are, and its tags; empty: every Gateway, whatever its revision.
 	Revisions []string

@@ -21,7 +21,7 @@ func settings() gateway.Settings {
 	return gateway.Settings{
 		Image: "example.invalid/waypoint:test", Controller: "waypoint-controller.waypoint-system.svc:15012",
 		CA: "istiod.istio-system.svc:15012", CARoots: "istio-ca-root-cert", ClusterID: "Kubernetes",
-		TrustDomain: "cluster.local", ClusterDomain: "cluster.local", Roots: "ROOTS\n",
+		TrustDomain: "cluster.local", TrustDomainAliases: []string{"old.local", "older.local"}, ClusterDomain: "cluster.local", Roots: "ROOTS\n",
 	}
 }
 
