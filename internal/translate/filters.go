@@ -47,7 +47,7 @@ func (c *routeContext) backendFilters(rule *waypointv1.RouteRule, b *waypointv1.
 			gatewayv1.HTTPRouteFilterURLRewrite:
 			b.Filters = append(b.Filters, c.filter(rule, at.index(i), f))
 		default:
-			c.unsupported(rule, at.index(i), "filter %s is not supported on a backend", f.Type)
+			c.unsupportedFilter(rule, at.index(i), f, " on a backend")
 		}
 	}
 }
@@ -70,8 +70,16 @@ func (c *routeContext) filter(rule *waypointv1.RouteRule, at path, f gatewayv1.H
 	case gatewayv1.HTTPRouteFilterCORS:
 		return &waypointv1.Filter{Kind: &waypointv1.Filter_Cors{Cors: cors(f.CORS)}}
 	}
-	c.unsupported(rule, at, "filter %s is not supported", f.Type)
+	c.unsupportedFilter(rule, at, f, "")
 	return nil
+}
+
+// unsupportedFilter: one that is an object of its own is a reference to a kind that is not known (Gateway API, InvalidKind).
+func (c *routeContext) unsupportedFilter(rule *waypointv1.RouteRule, at path, f gatewayv1.HTTPRouteFilter, where string) {
+	if ref := f.ExtensionRef; ref != nil {
+		c.unresolved(refErrorf(gatewayv1.RouteReasonInvalidKind, "%s: no filter of kind %s.%s is known", at, ref.Kind, ref.Group))
+	}
+	c.unsupported(rule, at, "filter %s is not supported%s", f.Type, where)
 }
 
 func headerModifier(f *gatewayv1.HTTPHeaderFilter) *waypointv1.HeaderModifier {

@@ -97,14 +97,17 @@ func (r route) check(parent int, accepted, resolved gatewayv1.RouteConditionReas
 	)
 }
 
-// checkCondition compares a condition with its reason, which is its type, or Accepted
-// for that, exactly where it is true.
+// checkCondition compares a condition with its reason, which is the condition's name
+// exactly where it is true; "": there must be no such condition.
 func (r route) checkCondition(conditions []metav1.Condition, kind gatewayv1.RouteConditionType, reason gatewayv1.RouteConditionReason) error {
 	status := metav1.ConditionFalse
 	if string(reason) == string(kind) {
 		status = metav1.ConditionTrue
 	}
 	c := meta.FindStatusCondition(conditions, string(kind))
+	if reason == "" && c == nil {
+		return nil
+	}
 	if c == nil || c.Status != status || c.Reason != string(reason) || c.ObservedGeneration != r.generation {
 		return fmt.Errorf("%s: %s is %+v, want %s %s of generation %d", r.name, kind, c, status, reason, r.generation)
 	}
