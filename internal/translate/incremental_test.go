@@ -243,23 +243,29 @@ func compareWithFresh(t *testing.T, name string, tr *Translator, got state, obje
 	if !slices.Equal(tr.AllProblems(), fresh.AllProblems()) {
 		t.Fatalf("%s: problems %v, a fresh translator says %v", name, tr.AllProblems(), fresh.AllProblems())
 	}
-	if len(tr.store.units) != len(fresh.store.units) || len(tr.store.watchers) != len(fresh.store.watchers) ||
-		len(tr.store.filed) != len(fresh.store.filed) {
-		t.Fatalf("%s: something is not forgotten: %d units, %d watchers, %d facts; fresh %d, %d, %d", name, len(tr.store.units),
-			len(tr.store.watchers), len(tr.store.filed), len(fresh.store.units), len(fresh.store.watchers), len(fresh.store.filed))
+	if len(tr.units) != len(fresh.units) || len(tr.nodes) != len(fresh.nodes) || watching(tr) != watching(fresh) {
+		t.Fatalf("%s: something is not forgotten: %d units, %d facts, %d looks; fresh %d, %d, %d", name, len(tr.units),
+			len(tr.nodes), watching(tr), len(fresh.units), len(fresh.nodes), watching(fresh))
 	}
+}
+
+// watching counts the looks that are remembered.
+func watching(tr *Translator) (n int) {
+	for _, node := range tr.nodes {
+		node.watchers.each(func(*unitState) { n++ })
+	}
+	return n
 }
 
 // TestNothingIsKept: after every object is deleted a translator is as small as a new one.
 func TestNothingIsKept(t *testing.T) {
 	tr := mesh(t, 20)
-	for _, key := range slices.Collect(maps.Keys(tr.store.objects)) {
+	for _, key := range slices.Collect(maps.Keys(tr.objects)) {
 		tr.Delete(key)
 	}
 	tr.Update()
-	if len(tr.store.units) != 2 || len(tr.store.filed) != 0 || len(tr.store.watchers) != 1 || len(tr.problems) != 0 {
-		t.Errorf("%d units, %d facts, %d watchers, %d problems left", len(tr.store.units), len(tr.store.filed), len(tr.store.watchers),
-			len(tr.problems))
+	if len(tr.units) != 2 || len(tr.nodes) != 1 || watching(tr) != 2 || len(tr.problems)+len(tr.faults) != 0 {
+		t.Errorf("%d units, %d facts, %d looks, %d problems left", len(tr.units), len(tr.nodes), watching(tr), len(tr.problems)+len(tr.faults))
 	}
 }
 

@@ -86,7 +86,7 @@ func (c *routeContext) backendService(namespace, name string, port uint32) (*way
 // backendHost finds the object that declares host with the port: in the route's namespace, else a Service before a
 // ServiceEntry, else the first by namespace and name. Two that share a host may each have ports of their own.
 func (c *routeContext) backendHost(host string, port uint32) (*waypointv1.ServiceRef, *refError) {
-	declared := c.find(fact{kind: factHost, name: host})
+	declared := slices.Clone(c.find(fact{kind: factHost, name: host}))
 	if len(declared) == 0 {
 		return nil, refErrorf(gatewayv1.RouteReasonBackendNotFound, "no Service or ServiceEntry declares the host %s", host)
 	}

@@ -73,7 +73,7 @@ func (p parentRef) fact(routeKind string) fact {
 	return fact{kind: factRoute, namespace: p.namespace, name: p.group + "/" + p.kind + "/" + p.name, value: routeKind}
 }
 
-func (t *Translator) routeFacts(key Key, refs []gatewayv1.ParentReference) []fact {
+func routeFacts(key Key, refs []gatewayv1.ParentReference) []fact {
 	var facts []fact
 	for _, ref := range refs {
 		if f := parentOf(ref, key.Namespace).fact(key.Kind); !slices.Contains(facts, f) {

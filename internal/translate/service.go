@@ -17,19 +17,19 @@ import (
 const annotationTrafficDistribution = "networking.istio.io/traffic-distribution"
 
 // serviceHost is the host name of a Kubernetes Service.
-func (t *Translator) serviceHost(namespace, name string) string {
-	return name + "." + namespace + ".svc." + t.options.ClusterDomain
+func (m *Mesh) serviceHost(namespace, name string) string {
+	return name + "." + namespace + ".svc." + m.common.ClusterDomain
 }
 
 // serviceKey is the key of a Service in istio.workload's terms.
 type serviceKey struct{ namespace, host string }
 
-func (t *Translator) keyOfService(s *corev1.Service) serviceKey {
-	return serviceKey{s.Namespace, t.serviceHost(s.Namespace, s.Name)}
+func (m *Mesh) keyOfService(s *corev1.Service) serviceKey {
+	return serviceKey{s.Namespace, m.serviceHost(s.Namespace, s.Name)}
 }
 
-func (t *Translator) serviceFacts(s *corev1.Service) []fact {
-	facts := append(hostFacts(s.Namespace, t.serviceHost(s.Namespace, s.Name)), fact{kind: factServiceOf, namespace: s.Namespace})
+func (m *Mesh) serviceFacts(s *corev1.Service) []fact {
+	facts := append(hostFacts(s.Namespace, m.serviceHost(s.Namespace, s.Name)), fact{kind: factServiceOf, namespace: s.Namespace})
 	return append(facts, selectorFacts(s.Namespace, s.Spec.Selector)...)
 }
 

@@ -89,7 +89,7 @@ func (s *statement) on(t *Translator, u unit) []Key {
 
 // statementOf gives what a unit has to say, never nil.
 func (t *Translator) statementOf(u unit) *statement {
-	if s := t.store.units[u]; s != nil && s.says != nil {
+	if s := t.units[u]; s != nil && s.says != nil {
 		return s.says
 	}
 	return &statement{}
@@ -110,7 +110,7 @@ func (t *Translator) PolicyStatus(key Key) []TargetStatus {
 // ServiceStatus tells, as of the last Update, whether a Service or ServiceEntry has the waypoint that it asks for; false if it
 // asks for none, or for another gateway.
 func (t *Translator) ServiceStatus(key Key) (Condition, bool) {
-	e := t.store.objects[key]
+	e := t.objects[key]
 	if e == nil {
 		return Condition{}, false
 	}

@@ -4,11 +4,6 @@ import (
 	"slices"
 
 	"google.golang.org/protobuf/proto"
-	networkingv1 "istio.io/client-go/pkg/apis/networking/v1"
-	securityv1 "istio.io/client-go/pkg/apis/security/v1"
-	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
-	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/waypoint-mesh/waypoint/api"
 )
@@ -49,13 +44,28 @@ func (o Options) withDefaults() Options {
 
 const defaultDomain = "cluster.local"
 
-// Translator holds the objects of a mesh and translates what changes. It is not safe for concurrent use.
+// Translator translates what changes in a mesh for one gateway. With [New] it has a mesh of its own; Set, Reject and Delete
+// are those of the mesh.
 type Translator struct {
+	*Mesh
 	options Options
-	store   store
-	// problems of each object: its own faults under the zero unit, what units found under theirs.
+	units   map[unit]*unitState
+	dirty   []*unitState // to be computed again
+	reads   []*node      // for views
+	// problems are what units found, of each object.
 	problems map[Key]map[unit][]Problem
 	changed  map[Key]struct{} // objects whose problems may differ from what the last Update said
+}
+
+// unitState is what a unit gave when it was last computed.
+type unitState struct {
+	unit
+	of       *Translator
+	dirty    bool // it is among those of the translator
+	reads    []*node
+	out      []api.Resource // ordered by key
+	problems []Problem
+	says     *statement // nil: nothing
 }
 
 // Changes is what became different since the last Update.
@@ -71,66 +81,58 @@ type Changes struct {
 	Recomputed int
 }
 
-// New returns a translator without objects.
-func New(o Options) *Translator {
+// New returns a translator that has a mesh of its own, without objects.
+func New(o Options) *Translator { return NewMesh(o).Translator(o.GatewayNamespace, o.GatewayName) }
+
+func newTranslator(m *Mesh, namespace, name string) *Translator {
 	t := &Translator{
-		options:  o.withDefaults(),
-		store:    newStore(),
+		Mesh:     m,
+		options:  m.common,
+		units:    map[unit]*unitState{},
 		problems: map[Key]map[unit][]Problem{},
 		changed:  map[Key]struct{}{},
 	}
-	t.store.mark([]unit{{kind: unitGateway}, {kind: unitListeners}})
+	t.options.GatewayNamespace, t.options.GatewayName = namespace, name
+	t.mark([]unit{{kind: unitGateway}, {kind: unitListeners}})
 	return t
 }
 
-// Set adds obj or replaces the object of the same key; obj must not be changed afterwards. An obj that is not valid is
-// refused: the last good version stays or, without one, it fails closed. What was wrong is in the next Changes.
-func (t *Translator) Set(obj Object) {
-	key := KeyOf(obj)
-	t.put(&entry{key: key, obj: obj}, validate(key, obj))
-}
-
-// Reject tells of an object that could not be decoded; it is treated as one that is not valid.
-func (t *Translator) Reject(r *Rejected) {
-	t.put(&entry{key: r.Key, obj: r.salvaged, blind: r.blind}, r.Problems)
-}
-
-// Delete removes an object; it does nothing if there is none.
-func (t *Translator) Delete(key Key) {
-	old := t.store.objects[key]
-	if old == nil {
-		return
-	}
-	t.store.replace(old, nil)
-	t.setProblems(key, unit{}, nil)
-}
-
-func (t *Translator) put(e *entry, faults []Problem) {
-	old := t.store.objects[e.key]
-	t.setProblems(e.key, unit{}, faults)
-	if i := slices.IndexFunc(faults, isError); i >= 0 {
-		if old != nil && old.rejected == "" {
-			return // the last good version stays
+// Close takes the translator off its mesh. It must not be used any more.
+func (t *Translator) Close() {
+	t.translators = slices.DeleteFunc(t.translators, func(other *Translator) bool { return other == t })
+	for _, u := range t.units {
+		for _, n := range u.reads {
+			t.unwatch(n, u)
 		}
-		e.rejected = faults[i].text()
 	}
-	e.facts = t.facts(e)
-	e.units = t.unitsOf(e)
-	t.store.replace(old, e)
 }
 
-func isError(p Problem) bool { return p.Severity == Error }
+// mark has units be computed again.
+func (t *Translator) mark(units []unit) {
+	for _, u := range units {
+		state := t.units[u]
+		if state == nil {
+			state = &unitState{unit: u, of: t}
+			t.units[u] = state
+		}
+		state.mark()
+	}
+}
+
+func (u *unitState) mark() {
+	if !u.dirty {
+		u.dirty = true
+		u.of.dirty = append(u.of.dirty, u)
+	}
+}
 
 // Update computes what the changes since the last Update touch.
 func (t *Translator) Update() Changes {
 	var c Changes
-	for len(t.store.dirty) > 0 {
-		dirty := t.store.dirty
-		t.store.dirty = map[unit]struct{}{}
-		for u := range dirty {
-			t.recompute(u, &c)
-		}
+	for i := 0; i < len(t.dirty); i++ {
+		t.recompute(t.dirty[i], &c)
 	}
+	t.dirty = nil
 	c.Problems = make(map[Key][]Problem, len(t.changed))
 	for key := range t.changed {
 		c.Problems[key] = t.Problems(key)
@@ -143,26 +145,105 @@ func (t *Translator) Update() Changes {
 	return c
 }
 
-func (t *Translator) recompute(u unit, c *Changes) {
+func (t *Translator) recompute(u *unitState, c *Changes) {
 	c.Recomputed++
-	v := &view{Translator: t, reads: map[fact]struct{}{}, out: map[api.Key]proto.Message{}}
-	v.compute(u)
-	now := &unitState{reads: v.reads, out: v.out, problems: v.problems, says: v.says}
-	before := t.store.record(u, now)
-	for key, m := range now.out {
-		if old, ok := before.out[key]; !ok || !proto.Equal(old, m) {
-			c.Upserted = append(c.Upserted, api.Resource{Key: key, Message: m})
+	u.dirty = false
+	t.turn++
+	v := &view{Translator: t, reads: t.reads[:0]}
+	v.compute(u.unit)
+	t.reads = v.reads
+	now := &unitState{out: ordered(v.out), problems: v.problems, says: v.says}
+	u.exchangeOutputs(now.out, c)
+	if !u.says.equal(now.says) {
+		c.Statuses = append(append(c.Statuses, u.says.on(t, u.unit)...), now.says.on(t, u.unit)...)
+	}
+	t.exchangeProblems(u.unit, u.problems, now.problems)
+	u.problems, u.says = now.problems, now.says
+	t.watch(u, v.reads)
+}
+
+// ordered sorts resources by key; of several of one key the last counts.
+func ordered(list []api.Resource) []api.Resource {
+	slices.SortStableFunc(list, func(a, b api.Resource) int { return a.Key.Compare(b.Key) })
+	kept := list[:0]
+	for i, r := range list {
+		if i == len(list)-1 || list[i+1].Key != r.Key {
+			kept = append(kept, r)
 		}
 	}
-	for key := range before.out {
-		if _, ok := now.out[key]; !ok {
-			c.Removed = append(c.Removed, key)
+	return slices.Clip(kept)
+}
+
+// exchangeOutputs puts what a unit gives now in the place of what it gave before. What is equal stays the same message.
+func (u *unitState) exchangeOutputs(now []api.Resource, c *Changes) {
+	before := u.out
+	for i, r := range now {
+		for len(before) > 0 && before[0].Key.Compare(r.Key) < 0 {
+			c.Removed = append(c.Removed, before[0].Key)
+			before = before[1:]
+		}
+		if len(before) > 0 && before[0].Key == r.Key {
+			if proto.Equal(before[0].Message, r.Message) {
+				now[i], before = before[0], before[1:]
+				continue
+			}
+			before = before[1:]
+		}
+		c.Upserted = append(c.Upserted, r)
+	}
+	for _, r := range before {
+		c.Removed = append(c.Removed, r.Key)
+	}
+	u.out = now
+}
+
+// watch has the unit be told of the nodes that it looked at now, and no others. A unit that no object asks for any more
+// leaves no trace.
+func (t *Translator) watch(u *unitState, reads []*node) {
+	declared := t.declared(u.unit)
+	if !declared {
+		delete(t.units, u.unit)
+	}
+	same := declared
+	for _, n := range u.reads {
+		n.had = t.turn
+		if n.looked != t.turn || !declared {
+			t.unwatch(n, u)
+			same = false
 		}
 	}
-	if !before.says.equal(now.says) {
-		c.Statuses = append(append(c.Statuses, before.says.on(t, u)...), now.says.on(t, u)...)
+	if same && len(reads) == len(u.reads) {
+		return
 	}
-	t.exchangeProblems(u, before.problems, now.problems)
+	if u.reads = nil; declared {
+		u.reads = slices.Clone(reads)
+	}
+	for _, n := range reads {
+		switch {
+		case !declared:
+			t.tidy(n)
+		case n.had != t.turn:
+			n.watchers.add(u)
+		}
+	}
+}
+
+func (t *Translator) unwatch(n *node, u *unitState) {
+	n.watchers.remove(u)
+	t.tidy(n)
+}
+
+// declared tells whether some object still asks for the unit.
+func (t *Translator) declared(u unit) bool {
+	switch u.kind {
+	case unitGateway, unitListeners:
+		return true
+	case unitService:
+		return t.isFiled(fact{kind: factHost, namespace: u.namespace, name: u.name})
+	case unitSliceEndpoints:
+		return t.isFiled(fact{kind: factSlicesOfService, namespace: u.namespace, name: u.name})
+	}
+	return t.objects[u.key()] != nil
 }
 
 // exchangeProblems puts what a unit found now in the place of what it found before.
@@ -202,7 +283,7 @@ func (t *Translator) setProblems(key Key, from unit, problems []Problem) {
 
 // Problems lists what is wrong with one object as of the last Update, errors first.
 func (t *Translator) Problems(key Key) []Problem {
-	var all []Problem
+	all := slices.Clone(t.faults[key])
 	for _, problems := range t.problems[key] {
 		all = append(all, problems...)
 	}
@@ -216,95 +297,11 @@ func (t *Translator) AllProblems() []Problem {
 	for key := range t.problems {
 		all = append(all, t.Problems(key)...)
 	}
+	for key := range t.faults {
+		if t.problems[key] == nil {
+			all = append(all, t.Problems(key)...)
+		}
+	}
 	slices.SortFunc(all, compareProblems)
 	return all
-}
-
-// facts are what e is found by. A rejected object is found by its name and by what it is attached to, no more.
-func (t *Translator) facts(e *entry) []fact {
-	facts := []fact{objectFact(e.key)}
-	if labels := e.obj.GetLabels(); labels[labelUseWaypoint] != "" || labels[labelUseWaypointCanary] != "" {
-		facts = append(facts, fact{kind: factUsesWaypoint})
-	}
-	if parents, ok := routeParents(e.obj); ok {
-		return append(facts, t.routeFacts(e.key, parents)...)
-	}
-	if e.rejected != "" {
-		return facts
-	}
-	switch obj := e.obj.(type) {
-	case *gatewayv1.ReferenceGrant:
-		facts = append(facts, fact{kind: factGrant, namespace: obj.Namespace})
-	case *corev1.Pod:
-		facts = append(facts, podFacts(obj)...)
-	case *corev1.Service:
-		facts = append(facts, t.serviceFacts(obj)...)
-	case *discoveryv1.EndpointSlice:
-		facts = append(facts, sliceFacts(obj)...)
-	case *networkingv1.ServiceEntry:
-		facts = append(facts, serviceEntryFacts(obj)...)
-	case *networkingv1.WorkloadEntry:
-		facts = append(facts, labelFacts(obj.Namespace, workloadEntryLabels(obj))...)
-	case *securityv1.AuthorizationPolicy:
-		if refs, _ := targetsOf(obj); len(refs) == 0 {
-			facts = append(facts, fact{kind: factPolicyOfPods, namespace: obj.Namespace})
-		}
-	}
-	return facts
-}
-
-// unitsOf are the outputs that e asks for.
-func (t *Translator) unitsOf(e *entry) []unit {
-	ns, name := e.key.Namespace, e.key.Name
-	if _, ok := routeParents(e.obj); ok {
-		return []unit{{unitRoute, ns, name, e.key.Kind}}
-	}
-	if _, ok := e.obj.(*securityv1.AuthorizationPolicy); ok {
-		return []unit{{kind: unitPolicy, namespace: ns, name: name}}
-	}
-	if e.rejected != "" {
-		return nil
-	}
-	switch obj := e.obj.(type) {
-	case *corev1.Pod:
-		return []unit{{kind: unitPod, namespace: ns, name: name}}
-	case *corev1.Service:
-		return []unit{{kind: unitService, namespace: ns, name: t.serviceHost(ns, name)}}
-	case *discoveryv1.EndpointSlice:
-		if service := obj.Labels[discoveryv1.LabelServiceName]; service != "" {
-			return []unit{{kind: unitSliceEndpoints, namespace: ns, name: service}}
-		}
-	case *networkingv1.WorkloadEntry:
-		return []unit{{kind: unitWorkloadEntry, namespace: ns, name: name}}
-	case *networkingv1.ServiceEntry:
-		units := []unit{{kind: unitEntryEndpoints, namespace: ns, name: name}}
-		for _, host := range obj.Spec.Hosts {
-			units = append(units, unit{kind: unitService, namespace: ns, name: host})
-		}
-		return units
-	}
-	return nil
-}
-
-func (v *view) compute(u unit) {
-	switch u.kind {
-	case unitGateway:
-		v.computeGateway()
-	case unitService:
-		v.computeService(u.namespace, u.name)
-	case unitPod:
-		v.computePod(u.namespace, u.name)
-	case unitWorkloadEntry:
-		v.computeWorkloadEntry(u.namespace, u.name)
-	case unitEntryEndpoints:
-		v.computeEntryEndpoints(u.namespace, u.name)
-	case unitSliceEndpoints:
-		v.computeSliceEndpoints(u.namespace, u.name)
-	case unitRoute:
-		v.computeRoute(u.route, u.namespace, u.name)
-	case unitPolicy:
-		v.computePolicy(u.namespace, u.name)
-	case unitListeners:
-		v.computeListeners()
-	}
 }

@@ -45,6 +45,7 @@ type Feed struct {
 
 	mu          sync.Mutex // guards all below; written by the goroutine of Run
 	objects     map[translate.Key]translate.Object
+	mesh        *translate.Mesh // of all translators
 	translators map[discovery.Gateway]*translate.Translator
 	shared      bool // some Gateway of our class is of another revision
 }
@@ -54,6 +55,7 @@ func New(o Options) *Feed {
 	return &Feed{
 		o: o, inbox: newInbox(), synced: make(chan struct{}),
 		objects:     make(map[translate.Key]translate.Object),
+		mesh:        translate.NewMesh(o.Translate),
 		translators: make(map[discovery.Gateway]*translate.Translator),
 	}
 }
@@ -123,13 +125,9 @@ func (f *Feed) set(batch map[translate.Key]translate.Object, touched map[transla
 		}
 		switch {
 		case obj == nil:
-			for _, t := range f.translators {
-				t.Delete(key)
-			}
+			f.mesh.Delete(key)
 		case matters(before, obj):
-			for _, t := range f.translators {
-				t.Set(obj)
-			}
+			f.mesh.Set(obj)
 		}
 	}
 	if f.alone() != alone {
@@ -184,8 +182,9 @@ func (f *Feed) choose(touched map[translate.Key]bool) {
 	if f.shared != shared {
 		f.touchAll(touched)
 	}
-	for g := range f.translators {
+	for g, t := range f.translators {
 		if !ours[g] {
+			t.Close()
 			delete(f.translators, g)
 			f.touchAll(touched)
 			f.o.Sink.Forget(g)
@@ -193,7 +192,7 @@ func (f *Feed) choose(touched map[translate.Key]bool) {
 	}
 	for g := range ours {
 		if f.translators[g] == nil {
-			f.translators[g] = f.translator(g)
+			f.translators[g] = f.mesh.Translator(g.Namespace, g.Name)
 		}
 	}
 }
@@ -212,14 +211,4 @@ func (f *Feed) serves(g *gatewayv1.Gateway) bool {
 		labels = n.GetLabels()
 	}
 	return f.o.Serves(g, labels)
-}
-
-func (f *Feed) translator(g discovery.Gateway) *translate.Translator {
-	o := f.o.Translate
-	o.GatewayNamespace, o.GatewayName = g.Namespace, g.Name
-	t := translate.New(o)
-	for _, obj := range f.objects {
-		t.Set(obj)
-	}
-	return t
 }
