@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -166,19 +168,18 @@ func (l *Lab) Available(ctx context.Context, namespace, name string) error {
 	return nil
 }
 
-// Pods are those of a namespace with a label, none that is ending.
-func (l *Lab) Pods(ctx context.Context, namespace, label, value string) ([]corev1.Pod, error) {
-	var list corev1.PodList
-	if err := l.Client.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabels{label: value}); err != nil {
+// Pods are those of a namespace that a selector as kubectl's chooses, none that is
+// ending.
+func (l *Lab) Pods(ctx context.Context, namespace, selector string) ([]corev1.Pod, error) {
+	parsed, err := labels.Parse(selector)
+	if err != nil {
 		return nil, err
 	}
-	pods := list.Items[:0]
-	for _, p := range list.Items {
-		if p.DeletionTimestamp == nil {
-			pods = append(pods, p)
-		}
+	var list corev1.PodList
+	if err := l.Client.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: parsed}); err != nil {
+		return nil, err
 	}
-	return pods, nil
+	return slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil }), nil
 }
 
 // Logs are the last lines of each pod that a namespace has or had.

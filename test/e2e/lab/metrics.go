@@ -10,16 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// WaypointPods are those of a Gateway of the story that are not ending.
-func (s *Story) WaypointPods(gateway string) []corev1.Pod {
-	s.Helper()
-	pods, err := s.Pods(s.Context(), s.NS, "gateway.networking.k8s.io/gateway-name", gateway)
-	if err != nil {
-		s.Fatal(err)
-	}
-	return pods
-}
-
 // Metric reads one of a waypoint's pod, by its name and labels as they are printed.
 // One that is not there yet is 0.
 func (s *Story) Metric(pod *corev1.Pod, series string) (float64, error) {

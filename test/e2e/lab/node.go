@@ -84,12 +84,13 @@ func within(netns string, fn func()) (err error) {
 		return err
 	}
 	defer other.Close()
+	runtime.LockOSThread()
 	own, err := os.Open("/proc/thread-self/ns/net")
 	if err != nil {
+		runtime.UnlockOSThread()
 		return err
 	}
 	defer own.Close()
-	runtime.LockOSThread()
 	if err := unix.Setns(int(other.Fd()), unix.CLONE_NEWNET); err != nil {
 		runtime.UnlockOSThread()
 		return err
@@ -110,20 +111,23 @@ func within(netns string, fn func()) (err error) {
 // Client is an application of the story's namespace with
 // a node proxy that does as istiod says.
 type Client struct {
-	*meshtest.Client
 	story *Story
+	node  *meshtest.Client
 }
+
+// Close cuts its tunnels.
+func (c *Client) Close() error { return c.node.Close() }
 
 // Client makes one that is known by a service account of the story's namespace.
 func (s *Story) NewClient(account string) *Client {
 	s.Helper()
-	return &Client{s.Mesh.Client(Workload{Namespace: s.NS, ServiceAccount: account}.ID()), s}
+	return &Client{s, s.Mesh.Client(Workload{Namespace: s.NS, ServiceAccount: account}.ID())}
 }
 
-// DialService connects to a Service, host:port with a host as it would be looked up
-// in the story's namespace: through its waypoint if it has one, else to one of its
-// pods.
-func (c *Client) DialService(ctx context.Context, target string) (net.Conn, error) {
+// Dial connects to host:port, the host being a Service's as it would be looked up in
+// the story's namespace or the address of a pod: through its waypoint if it has one,
+// else to a pod.
+func (c *Client) Dial(ctx context.Context, target string) (net.Conn, error) {
 	host, portText, err := net.SplitHostPort(target)
 	if err != nil {
 		return nil, err
@@ -133,17 +137,33 @@ func (c *Client) DialService(ctx context.Context, target string) (net.Conn, erro
 		return nil, err
 	}
 	d := c.story.Directory
+	if w, ok := d.Workload(host); ok {
+		return c.dialPod(ctx, w.Waypoint, endpoint{w, target}, target)
+	}
 	service, ok := d.Service(FullName(host, c.story.NS))
 	if !ok {
 		return nil, fmt.Errorf("istiod tells of no Service %s", FullName(host, c.story.NS))
 	}
-	if service.Waypoint != nil {
-		return c.throughWaypoint(ctx, service, portText)
+	var e endpoint
+	if service.Waypoint == nil {
+		if e, err = d.endpoint(service.Namespace+"/"+service.Hostname, uint16(number)); err != nil {
+			return nil, err
+		}
 	}
-	e, err := d.endpoint(service.Namespace+"/"+service.Hostname, uint16(number))
+	return c.dialPod(ctx, service.Waypoint, e, net.JoinHostPort(service.VIP(), portText))
+}
+
+// dialPod has a waypoint choose the pod, if there is one.
+func (c *Client) dialPod(ctx context.Context, waypoint *gatewayAddress, e endpoint, target string) (net.Conn, error) {
 	switch {
-	case err != nil:
-		return nil, err
+	case waypoint != nil && waypoint.Hostname == nil:
+		return nil, fmt.Errorf("the waypoint of %s has no host name", target)
+	case waypoint != nil:
+		at, err := c.story.Directory.endpoint(waypoint.Hostname.Namespace+"/"+waypoint.Hostname.Hostname, hbonePort)
+		if err != nil {
+			return nil, err
+		}
+		return c.tunnelTo(ctx, at, at.addr, target)
 	case e.HBONE():
 		return c.tunnelTo(ctx, e, net.JoinHostPort(e.IP(), strconv.Itoa(hbonePort)), e.addr)
 	}
@@ -151,21 +171,9 @@ func (c *Client) DialService(ctx context.Context, target string) (net.Conn, erro
 	return dialer.DialContext(ctx, "tcp", e.addr)
 }
 
-func (c *Client) throughWaypoint(ctx context.Context, service Service, portText string) (net.Conn, error) {
-	waypoint := service.Waypoint.Hostname
-	if waypoint == nil {
-		return nil, fmt.Errorf("the waypoint of %s has no host name", service.Hostname)
-	}
-	e, err := c.story.Directory.endpoint(waypoint.Namespace+"/"+waypoint.Hostname, hbonePort)
-	if err != nil {
-		return nil, err
-	}
-	return c.tunnelTo(ctx, e, e.addr, net.JoinHostPort(service.VIP(), portText))
-}
-
 // tunnelTo dials through the proxy at addr, which has to be who istiod says.
 func (c *Client) tunnelTo(ctx context.Context, e endpoint, addr, target string) (net.Conn, error) {
-	s, err := c.Dial(ctx, addr, target)
+	s, err := c.node.Dial(ctx, addr, target)
 	if err != nil {
 		return nil, err
 	}
@@ -190,7 +198,7 @@ func (s *Story) HTTP(account string) *http.Client {
 func (c *Client) HTTP() *http.Client {
 	transport := &http.Transport{
 		DisableCompression: true,
-		DialContext:        func(ctx context.Context, _, target string) (net.Conn, error) { return c.DialService(ctx, target) },
+		DialContext:        func(ctx context.Context, _, target string) (net.Conn, error) { return c.Dial(ctx, target) },
 	}
 	c.story.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{

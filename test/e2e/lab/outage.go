@@ -13,10 +13,17 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
+
+// controllerPods selects them in [ControllerNamespace].
+const controllerPods = "app.kubernetes.io/name=waypoint-controller"
+
+// Controllers are the pods of the controller.
+func (s *Story) Controllers() []corev1.Pod {
+	s.Helper()
+	return s.podsIn(ControllerNamespace, controllerPods)
+}
 
 // Down stops a component for as long as meanwhile takes.
 func (s *Story) Down(component string, meanwhile func()) {
@@ -38,7 +45,7 @@ func (s *Story) Leader() *corev1.Pod {
 	var leader *corev1.Pod
 	s.Eventually("a replica of the controller leads", func() error {
 		name, _, _ := strings.Cut(s.holder(), "_")
-		pods, err := s.Pods(s.Context(), ControllerNamespace, "app.kubernetes.io/name", "waypoint-controller")
+		pods, err := s.Pods(s.Context(), ControllerNamespace, controllerPods)
 		for i := range pods {
 			if pods[i].Name == name {
 				leader = &pods[i]
@@ -109,11 +116,8 @@ func (s *Story) Kill(p *corev1.Pod) {
 // does, and returns when the new ones are ready and the old ones on their way out.
 func (s *Story) Restart(namespace, name string) {
 	s.Helper()
-	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-	patch := fmt.Sprintf(`{"spec":{"template":{"metadata":{"annotations":{"kubectl.kubernetes.io/restartedAt":%q}}}}}`, time.Now().Format(time.RFC3339))
-	if err := s.Client.Patch(s.Context(), d, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
-		s.Fatal(err)
-	}
+	s.Patch(&appsv1.Deployment{}, namespace, name, fmt.Sprintf(
+		`{"spec":{"template":{"metadata":{"annotations":{"kubectl.kubernetes.io/restartedAt":%q}}}}}`, time.Now().Format(time.RFC3339)))
 	s.Eventually("the pods are new", func() error { return s.Lab.Available(s.Context(), namespace, name) })
 }
 

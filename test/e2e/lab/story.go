@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
@@ -22,7 +23,7 @@ import (
 const Patience = 40 * time.Second
 
 // Story is one test's view of the lab: a namespace of its own, whose name is made
-// of the test's, and a mesh of node proxies that istiod's CA vouches for.
+// of the test's, others whose names begin with that and a dash, and a mesh of node proxies that istiod's CA vouches for.
 type Story struct {
 	*testing.T
 	*Lab
@@ -32,7 +33,7 @@ type Story struct {
 	captured map[string]*meshtest.NodeProxy // by pod IP
 }
 
-// NewStory makes the namespace. It goes with the test; should that fail, the logs
+// NewStory makes the namespace. They all go with the test; should that fail, the logs
 // that may tell why are printed.
 func NewStory(t *testing.T) *Story {
 	t.Helper()
@@ -55,10 +56,19 @@ func (s *Story) end() {
 	if s.Failed() {
 		s.Logf("logs\n%s%s%s", s.Logs(ControllerNamespace), s.Logs(s.NS), s.ComponentLogs("istiod", "minikubelet"))
 	}
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.NS}}
-	// The test's own context has ended.
-	if err := s.Client.Delete(context.Background(), namespace); err != nil {
+	ctx := context.Background() // the test's own has ended
+	var namespaces corev1.NamespaceList
+	if err := s.Client.List(ctx, &namespaces); err != nil {
 		s.Error(err)
+	}
+	for i := range namespaces.Items {
+		name := namespaces.Items[i].Name
+		if name != s.NS && !strings.HasPrefix(name, s.NS+"-") {
+			continue
+		}
+		if err := s.Client.Delete(ctx, &namespaces.Items[i]); err != nil {
+			s.Error(err)
+		}
 	}
 }
 
@@ -87,6 +97,17 @@ func (s *Story) Get(name string, into client.Object) error {
 	return s.Client.Get(s.Context(), client.ObjectKey{Namespace: s.NS, Name: name}, into)
 }
 
+// Patch merges a patch, as JSON, into an object, as kubectl label and others do; obj
+// says of what kind it is.
+func (s *Story) Patch(obj client.Object, namespace, name, patch string) {
+	s.Helper()
+	obj.SetNamespace(namespace)
+	obj.SetName(name)
+	if err := s.Client.Patch(s.Context(), obj, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+		s.Fatal(err)
+	}
+}
+
 // Delete deletes an object of the story's namespace.
 func (s *Story) Delete(obj client.Object, name string) {
 	s.Helper()
@@ -113,6 +134,28 @@ func (s *Story) Available(names ...string) {
 	for _, name := range names {
 		s.Eventually("the pods are ready", func() error { return s.Lab.Available(s.Context(), s.NS, name) })
 	}
+}
+
+// PodsOf are those of the story's namespace that a selector as kubectl's chooses, none
+// that is ending.
+func (s *Story) PodsOf(selector string) []corev1.Pod {
+	s.Helper()
+	return s.podsIn(s.NS, selector)
+}
+
+// WaypointPods are those of a Gateway of the story's namespace.
+func (s *Story) WaypointPods(gateway string) []corev1.Pod {
+	s.Helper()
+	return s.PodsOf("gateway.networking.k8s.io/gateway-name=" + gateway)
+}
+
+func (s *Story) podsIn(namespace, selector string) []corev1.Pod {
+	s.Helper()
+	pods, err := s.Pods(s.Context(), namespace, selector)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return pods
 }
 
 // Programmed waits until a Gateway of the story's namespace is, and istiod tells of

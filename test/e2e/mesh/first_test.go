@@ -86,11 +86,7 @@ func TestBesideIstiod(t *testing.T) {
 
 	// Nothing went around the waypoint, which pods know by its own identity.
 	waypoint := "spiffe://cluster.local/ns/" + s.NS + "/sa/waypoint"
-	pods, err := s.Pods(t.Context(), s.NS, "app", "cart")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range pods {
+	for _, p := range s.PodsOf("app=cart") {
 		connects := s.NodeProxy(p.Status.PodIP).Connects()
 		if len(connects) == 0 {
 			t.Errorf("nothing came to pod %s by a tunnel", p.Name)

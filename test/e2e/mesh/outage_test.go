@@ -4,10 +4,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-
-	corev1 "k8s.io/api/core/v1"
-
-	"github.com/waypoint-mesh/waypoint/test/e2e/lab"
 )
 
 // v2Route is cartRoute when everybody is sent to v2.
@@ -30,7 +26,7 @@ func TestControlPlaneAway(t *testing.T) {
 
 	t.Log("all replicas of the controller are killed")
 	s.AnotherLeads(func() {
-		for _, p := range controllers(s) {
+		for _, p := range s.Controllers() {
 			s.Kill(&p)
 		}
 		load.More(100)
@@ -93,13 +89,4 @@ func TestRollingUpdate(t *testing.T) {
 	s.Restart(s.NS, "waypoint")
 	s.Gone(old)
 	load.More(100)
-}
-
-func controllers(s *lab.Story) []corev1.Pod {
-	s.Helper()
-	pods, err := s.Pods(s.Context(), lab.ControllerNamespace, "app.kubernetes.io/name", "waypoint-controller")
-	if err != nil {
-		s.Fatal(err)
-	}
-	return pods
 }
