@@ -27,12 +27,6 @@ func (r right) String() string {
 	return strings.TrimSuffix(r.verb+" "+r.resource+"."+r.group, ".")
 }
 
-// unneeded are rights that no test here uses, with the reason that they are
-// granted all the same.
-var unneeded = map[right]string{
-	{"patch", "tcproutes/status", "gateway.networking.k8s.io"}: "the standard channel, which is installed here, has no TCPRoute",
-}
-
 // auditFlags has the API server write down what the controller does, and the name
 // of the file.
 func auditFlags(dir string) (flags []string, path string, err error) {
@@ -86,16 +80,9 @@ func checkRights(ctx context.Context, c client.Client, log string) error {
 }
 
 // needed: who watches also lists, where the API server does not begin a watch with
-// what there is. TCPRoute is followed like the other routes.
+// what there is.
 func needed(r right, used map[right]bool) bool {
-	watch := right{"watch", r.resource, r.group}
-	switch {
-	case used[r], unneeded[r] != "":
-		return true
-	case r.verb == "list":
-		return needed(watch, used)
-	}
-	return r.resource == "tcproutes" && needed(right{r.verb, "httproutes", r.group}, used)
+	return used[r] || r.verb == "list" && used[right{"watch", r.resource, r.group}]
 }
 
 func usedRights(log string) (used, refused map[right]bool, err error) {

@@ -93,7 +93,7 @@ spec: {hosts: [partner.example.com], addresses: [192.0.2.7], ports: [{number: 80
 apiVersion: v1
 kind: Service
 metadata: {name: cart, namespace: NS, labels: {istio.io/use-waypoint: waypoint}}
-spec: {ports: [{name: grpc, port: 80}, {name: tls, port: 443}]}
+spec: {ports: [{name: grpc, port: 80}, {name: tls, port: 443}, {name: tcp, port: 3306}]}
 ---
 apiVersion: gateway.networking.k8s.io/v1
 kind: GRPCRoute
@@ -103,13 +103,22 @@ spec: {parentRefs: [{group: "", kind: Service, name: cart, port: 80}], rules: [{
 apiVersion: gateway.networking.k8s.io/v1
 kind: TLSRoute
 metadata: {name: cart, namespace: NS}
-spec: {hostnames: [cart.example.com], parentRefs: [{group: "", kind: Service, name: cart, port: 443}], rules: [{backendRefs: [{name: cart, port: 443}]}]}`)
+spec: {hostnames: [cart.example.com], parentRefs: [{group: "", kind: Service, name: cart, port: 443}], rules: [{backendRefs: [{name: cart, port: 443}]}]}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: TCPRoute
+metadata: {name: cart, namespace: NS}
+spec: {parentRefs: [{group: "", kind: Service, name: cart, port: 3306}], rules: [{backendRefs: [{name: cart, port: 3306}]}]}`)
 	s.Eventually("the GRPCRoute is accepted", func() error {
 		var r gatewayv1.GRPCRoute
 		return errorOr(s.Get("cart", &r), func() error { return acceptedBy(r.Status.Parents) })
 	})
 	s.Eventually("the TLSRoute is accepted", func() error {
 		var r gatewayv1.TLSRoute
+		return errorOr(s.Get("cart", &r), func() error { return acceptedBy(r.Status.Parents) })
+	})
+	s.Eventually("the TCPRoute is accepted", func() error {
+		var r gatewayv1.TCPRoute
 		return errorOr(s.Get("cart", &r), func() error { return acceptedBy(r.Status.Parents) })
 	})
 	s.Eventually("the ServiceEntry says whether it is bound", func() error {
