@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/webhook"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/waypoint-mesh/waypoint/internal/controller/admission"
@@ -37,9 +36,9 @@ func assemble(ctx context.Context, o Options, m manager.Manager, issuer *ca.Issu
 		return err
 	}
 	toGateways, toAdmission := make(chan event.GenericEvent), make(chan event.GenericEvent)
-	m.GetWebhookServer().Register(admission.Path, &webhook.Admission{Handler: &admission.Handler{
-		Scheme: m.GetScheme(), Gateway: c.feed.Gateway, Any: c.feed.Any,
-	}})
+	m.GetWebhookServer().Register(admission.Path, admission.Webhook(&admission.Handler{
+		Gateway: c.feed.Gateway, Any: c.feed.Any, Fronts: c.feed.Fronts,
+	}))
 	return errors.Join(
 		m.Add(serve(o, issuer, c.feed, c.server)),
 		m.Add(everywhere(c.refusals.run)),

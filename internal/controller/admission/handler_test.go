@@ -6,37 +6,29 @@ import (
 	"strings"
 	"testing"
 
-	networkingv1 "istio.io/client-go/pkg/apis/networking/v1"
-	securityv1 "istio.io/client-go/pkg/apis/security/v1"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
-	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/waypoint-mesh/waypoint/internal/controller/discovery"
+	"github.com/waypoint-mesh/waypoint/internal/translate"
 )
 
-func newHandler(t *testing.T, gateways ...discovery.Gateway) *Handler {
+func newHandler(t testing.TB, gateways ...discovery.Gateway) *Handler {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, gatewayv1.Install, networkingv1.AddToScheme, securityv1.AddToScheme,
-	} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
 	return &Handler{
-		Scheme:  scheme,
 		Gateway: func(g discovery.Gateway) bool { return slices.Contains(gateways, g) },
 		Any:     func() bool { return len(gateways) > 0 },
+		// The Service cart has a waypoint, if there is any.
+		Fronts: func(key translate.Key) bool {
+			return len(gateways) > 0 && key == translate.Key{Kind: "Service", Namespace: "shop", Name: "cart"}
+		},
 	}
 }
 
-func request(t *testing.T, now, before string) admission.Request {
+func request(t testing.TB, now, before string) admission.Request {
 	t.Helper()
 	raw := func(doc string) runtime.RawExtension {
 		if doc == "" {
@@ -79,6 +71,15 @@ metadata: {name: p, namespace: shop}
 spec: {targetRefs: [{group: "", kind: Service, name: cart}], rules: [{from: [{source: {ipBlocks: [%]}}]}]}`
 )
 
+func policyOn(ref string) string {
+	return strings.Replace(strings.ReplaceAll(policy, "%", "300.1.1.1"), `{group: "", kind: Service, name: cart}`, ref, 1)
+}
+
+// rules is a route with a rule for each path.
+func rules(parent string, paths ...string) string {
+	return route("", parent, strings.Join(paths, "}}]}, {matches: [{path: {value: "))
+}
+
 func TestHandle(t *testing.T) {
 	ours := discovery.Gateway{Namespace: "shop", Name: "waypoint"}
 	for name, c := range map[string]struct {
@@ -102,7 +103,57 @@ func TestHandle(t *testing.T) {
 			gateways: []discovery.Gateway{ours}, now: route(`, deletionTimestamp: "2030-01-01T00:00:00Z"`, service, "a"),
 			before: route("", service, "/a"), warning: "path.value",
 		},
-		"a policy":        {gateways: []discovery.Gateway{ours}, now: strings.ReplaceAll(policy, "%", "300.1.1.1"), denied: "ipBlocks[0]"},
+		"a policy": {gateways: []discovery.Gateway{ours}, now: strings.ReplaceAll(policy, "%", "300.1.1.1"), denied: "ipBlocks[0]"},
+		"a policy on somebody's Gateway": {
+			gateways: []discovery.Gateway{ours}, now: policyOn(`{group: gateway.networking.k8s.io, kind: Gateway, name: istio}`), warning: "ipBlocks[0]",
+		},
+		"a policy on ours": {
+			gateways: []discovery.Gateway{ours}, now: policyOn(`{group: gateway.networking.k8s.io, kind: Gateway, name: waypoint}`), denied: "ipBlocks[0]",
+		},
+		"a policy for a class": {
+			gateways: []discovery.Gateway{ours}, now: policyOn(`{group: gateway.networking.k8s.io, kind: GatewayClass, name: waypoint}`), denied: "ipBlocks[0]",
+		},
+		"a policy on pods": {gateways: []discovery.Gateway{ours}, now: strings.Replace(strings.ReplaceAll(policy, "%", "300.1.1.1"),
+			`targetRefs: [{group: "", kind: Service, name: cart}]`, "selector: {matchLabels: {app: a}}", 1), warning: "ipBlocks[0]"},
+		"a Service of somebody's waypoint": {
+			gateways: []discovery.Gateway{ours}, now: route("", `{group: "", kind: Service, name: other}`, "a"), warning: "path.value",
+		},
+		"a Service of another namespace": {
+			gateways: []discovery.Gateway{ours}, now: strings.Replace(route("", `{group: "", kind: Service, name: cart, namespace: shop}`, "a"), "namespace: shop}\nspec", "namespace: bank}\nspec", 1), denied: "path.value",
+		},
+		"a fault has moved": {
+			gateways: []discovery.Gateway{ours}, now: route("", service, "a"), before: rules(service, "/right", "a"), warning: "path.value",
+		},
+		"one of two faults is mended": {
+			gateways: []discovery.Gateway{ours}, now: rules(service, "/right", "a"), before: rules(service, "a", "a"), warning: "path.value",
+		},
+		"the same fault twice": {
+			gateways: []discovery.Gateway{ours}, now: rules(service, "a", "a"), before: rules(service, "a", "/right"), denied: "rules[1].matches[0].path.value",
+		},
+		"what was stored cannot be read": {
+			gateways: []discovery.Gateway{ours}, now: route("", service, "a"), before: strings.Replace(route("", service, "/a"), "rules: [", "hostnames: 5, rules: [", 1), warning: "path.value",
+		},
+		"it cannot be read": {
+			gateways: []discovery.Gateway{ours}, now: strings.Replace(route("", service, "/a"), "rules: [", "hostnames: 5, rules: [", 1), warning: "cannot read the object",
+		},
+		"an older version": {
+			gateways: []discovery.Gateway{ours}, now: strings.Replace(route("", service, "a"), "k8s.io/v1", "k8s.io/v1beta1", 1), denied: "path.value",
+		},
+		"an older version of a policy": {
+			gateways: []discovery.Gateway{ours}, now: strings.Replace(strings.ReplaceAll(policy, "%", "300.1.1.1"), "istio.io/v1", "istio.io/v1beta1", 1), denied: "ipBlocks[0]",
+		},
+		"a version from the future": {
+			gateways: []discovery.Gateway{ours}, now: strings.Replace(route("", service, "a"), "k8s.io/v1", "k8s.io/v9", 1),
+		},
+		"a Gateway of Istio's own API": {
+			gateways: []discovery.Gateway{ours}, now: "apiVersion: networking.istio.io/v1\nkind: Gateway\nmetadata: {name: waypoint, namespace: shop}\nspec: {selector: {a: b}}",
+		},
+		"a status from the future": {
+			gateways: []discovery.Gateway{ours}, now: route("", service, "/a") + "\nstatus: {parents: [], fromTheFuture: 1}",
+		},
+		"a thousand faults": {
+			gateways: []discovery.Gateway{ours}, now: rules(service, slices.Repeat([]string{"a"}, 1000)...), denied: "and 992 more",
+		},
 		"another kind":    {gateways: []discovery.Gateway{ours}, now: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}"},
 		"an unread field": {gateways: []discovery.Gateway{ours}, now: route("", service, "/a}, fromTheFuture: {a: b"), warning: "fromTheFuture"},
 	} {
