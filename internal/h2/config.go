@@ -43,7 +43,7 @@ type Config struct {
 	// advertised.
 	MaxConcurrentStreams uint32
 	// StreamWindow is what a peer may send on a stream before we read it, in
-	// bytes. Default 256 KiB.
+	// bytes. Default 128 KiB.
 	StreamWindow int32
 	// MaxStreamWindow is how far the window of a stream grows whose reader keeps
 	// up while the window is too small for the round trip. Default 1 MiB.
@@ -74,7 +74,7 @@ type Config struct {
 // withDefaults returns cfg with zero fields filled in.
 func (cfg Config) withDefaults() Config {
 	setDefault(&cfg.MaxConcurrentStreams, 100)
-	setDefault(&cfg.StreamWindow, 256<<10)
+	setDefault(&cfg.StreamWindow, 128<<10)
 	setDefault(&cfg.MaxStreamWindow, max(1<<20, cfg.StreamWindow))
 	setDefault(&cfg.ConnWindow, 16<<20)
 	setDefault(&cfg.MaxHeaderBytes, 64<<10)

@@ -151,17 +151,30 @@ const (
 	slowTime  = 50 * time.Millisecond
 )
 
-// fitWindow doubles the window of a stream that uses half of it within two round
-// trips: then it is the window that limits it, not its reader. It halves one that
-// has grown and whose reader is slow, by keeping credit back: all that such a window
-// does is to fill memory.
+// quickHalves is how many halves of a window in a row have to be used quickly
+// before it grows. Who reads slowly through a socket does so in bursts, of a third
+// of the kernel's buffer: those are no reason to hold more while it stalls.
+const quickHalves = 8
+
+// fitWindow doubles the window of a stream that keeps using half of it within two
+// round trips: then it is the window that limits it, not its reader. It halves one
+// that has grown and whose reader is slow, by keeping credit back: all that such a
+// window does is to fill memory.
 func (c *Conn) fitWindow(s *Stream) {
 	now := time.Since(c.start)
 	took, first := now-s.credited, s.credited == 0
 	s.credited = now
+	quick := !first && took < 2*c.roundTrip
+	if !quick {
+		s.quick = 0
+	}
 	switch {
 	case first:
-	case took < 2*c.roundTrip:
+	case quick:
+		if s.quick++; s.quick < quickHalves {
+			return
+		}
+		s.quick = 0
 		more := min(s.window, c.cfg.MaxStreamWindow-s.window)
 		if more > 0 && c.cfg.Budget.take(int64(more)) {
 			s.window += more

@@ -4,11 +4,13 @@ import "github.com/waypoint-mesh/waypoint/internal/task"
 
 const (
 	// highWater is how many bytes may wait for the transport before streams
-	// may write no more DATA; below lowWater they go on.
-	highWater = 256 << 10
+	// may write no more DATA; below lowWater they go on. With frame headers and a
+	// little control it fills a chunk of 64 KiB, which is four TLS records and one
+	// write, and is still in the core's cache when it is encrypted.
+	highWater = 63 << 10
 	lowWater  = highWater / 2
 	// quantum is what a stream writes in its turn while others wait for theirs.
-	quantum = 32 << 10
+	quantum = 16 << 10
 	// hardLimit is where a connection is cut whose peer makes us queue headers
 	// and control frames but reads nothing.
 	hardLimit = highWater + 1<<20

@@ -26,6 +26,7 @@ type Stream struct {
 	window     int32         // what recvWindow is refilled to
 	credit     int32         // discarded and not yet returned to the peer
 	credited   time.Duration // when credit was last returned, since the connection's start
+	quick      uint8         // halves of window used quickly in a row, see fitWindow
 
 	headEnd uint64 // client: where in the output the request's head ends
 

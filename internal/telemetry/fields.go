@@ -142,8 +142,13 @@ func (s *scratch) addr(a netip.AddrPort) value {
 	return s.use(a.AppendTo(s.value[:0]))
 }
 
+// appendTime appends RFC 3339 with milliseconds. The library has a fast path for
+// the layout without them alone.
 func appendTime(b []byte, t time.Time) []byte {
-	return t.UTC().AppendFormat(b, "2006-01-02T15:04:05.000Z07:00")
+	t = t.UTC()
+	b = t.AppendFormat(b, time.RFC3339)
+	ms := t.Nanosecond() / int(time.Millisecond)
+	return append(b[:len(b)-1], '.', byte('0'+ms/100), byte('0'+ms/10%10), byte('0'+ms%10), 'Z')
 }
 
 func appendID(b []byte, id flow.ID) []byte {

@@ -15,9 +15,11 @@ import (
 
 const (
 	// highWater is how much unsent output makes Write refuse more; lowWater is
-	// where the waker is told to go on.
-	highWater = 256 << 10
-	lowWater  = 64 << 10
+	// where the waker is told to go on. The kernel's own buffer comes on top and
+	// is what keeps a fast peer busy: this one only has to last until a writer
+	// has been woken.
+	highWater = 64 << 10
+	lowWater  = 16 << 10
 	// DefaultWriteTimeout is for how long a peer may take nothing of what waits
 	// for it.
 	DefaultWriteTimeout = 30 * time.Second

@@ -9,7 +9,7 @@
 //  2. [Conn.Write] encrypts into a buffer below tls.Conn and offers all of it to
 //     the socket in one write. What the socket does not take goes to a flusher
 //     goroutine that exists only while there is something to flush. Above
-//     256 KiB Write takes nothing until the flusher has made room: memory is
+//     64 KiB Write takes nothing until the flusher has made room: memory is
 //     bounded, and a reader that forwards to a slow peer is never held up.
 //     Alerts and key updates that crypto/tls writes while it reads go the same
 //     way.
