@@ -149,10 +149,11 @@ func (v *view) detourOf(obj Object) detour {
 	if waypoint.name == "" && canary.name == "" {
 		return detour{reason: reasonNoLabel, fault: KeyOf(obj).String() + " has no waypoint", cure: "label it " + labelUseWaypoint}
 	}
-	if d := v.detourAround(obj, waypoint); d.reason != "" || canary.name == "" {
-		return d
+	d := v.detourAround(obj, waypoint)
+	if canary.name != "" && (d.reason == "" || !d.ours && v.get(kindGateway, canary.namespace, canary.name) != nil) {
+		return v.detourAround(obj, canary) // whose gateway speaks
 	}
-	return v.detourAround(obj, canary)
+	return d
 }
 
 func (v *view) detourAround(obj Object, c choice) detour {
@@ -196,6 +197,9 @@ func (v *view) mayAttach(g *gatewayv1.Gateway, namespace string) bool {
 // another gateway.
 func (v *view) bind(obj Object, r *report) {
 	d := v.detourOf(obj)
+	if waypoint, canary := v.chosen(obj); d.reason == "" && canary.name != "" {
+		d = v.detourAround(obj, waypoint) // the canary gets its share, the rest goes around
+	}
 	switch {
 	case d.reason == "" && v.attached(obj, true):
 		v.statement().bound = append(v.statement().bound, BoundStatus{KeyOf(obj), Condition{

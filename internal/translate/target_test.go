@@ -42,6 +42,21 @@ spec: {clusterIP: 10.0.0.4, selector: {app: theirs}, ports: [{name: http, port: 
 ---
 apiVersion: v1
 kind: Service
+metadata: {name: tried, namespace: default, labels: {istio.io/use-waypoint: theirs, istio.io/use-waypoint-canary: waypoint}}
+spec: {clusterIP: 10.0.0.6, selector: {app: tried}, ports: [{name: http, port: 80}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: halflost, namespace: default, labels: {istio.io/use-waypoint: waypiont, istio.io/use-waypoint-canary: waypoint}}
+spec: {clusterIP: 10.0.0.7, selector: {app: halflost}, ports: [{name: http, port: 80}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: theircanary, namespace: default, labels: {istio.io/use-waypoint: waypiont, istio.io/use-waypoint-canary: theirs}}
+spec: {clusterIP: 10.0.0.8, selector: {app: theircanary}, ports: [{name: http, port: 80}]}
+---
+apiVersion: v1
+kind: Service
 metadata: {name: outside, namespace: other, labels: {istio.io/use-waypoint: waypoint, istio.io/use-waypoint-namespace: default}}
 spec: {clusterIP: 10.0.0.5, selector: {app: outside}, ports: [{name: http, port: 80}]}`
 
@@ -97,6 +112,15 @@ func TestPolicyStatus(t *testing.T) {
 			name: "a waypoint that does not exist", spec: "targetRefs: [{group: '', kind: Service, name: lost}], " + getOnly,
 			want: []string{"Gateway default/waypiont, which Service default/lost asks for by label, does not exist"},
 		},
+		{
+			name: "the canary", spec: "targetRefs: [{group: '', kind: Service, name: tried}], " + getOnly,
+			want: []string{"Service default/tried holds"}, around: around,
+		},
+		{
+			name: "the canary of what does not exist", spec: "targetRefs: [{group: '', kind: Service, name: halflost}], " + getOnly,
+			want: []string{"Service default/halflost holds"}, around: around,
+		},
+		{name: "the canary is another's", spec: "targetRefs: [{group: '', kind: Service, name: theircanary}], " + getOnly},
 		{name: "the waypoint of another", spec: "targetRefs: [{group: '', kind: Service, name: theirs}], " + getOnly},
 		{
 			name: "a namespace that may not use the waypoint", namespace: "other",
@@ -165,11 +189,13 @@ func TestServiceStatus(t *testing.T) {
 	tr := inCluster()
 	load(t, tr, targetsMesh)
 	for service, want := range map[Key]string{
-		{kindService, "default", "cart"}:   "WaypointAccepted Served by the waypoint default/waypoint",
-		{kindService, "default", "bare"}:   "",
-		{kindService, "default", "theirs"}: "",
-		{kindService, "default", "lost"}:   "WaypointNotFound Gateway default/waypiont, which Service default/lost asks for by label, does not exist, so it has no waypoint",
-		{kindService, "other", "outside"}:  "AttachmentDenied Gateway default/waypoint does not let namespace other use it, so it has no waypoint; allow it in allowedRoutes of the Gateway's listener",
+		{kindService, "default", "cart"}:     "WaypointAccepted Served by the waypoint default/waypoint",
+		{kindService, "default", "bare"}:     "",
+		{kindService, "default", "tried"}:    "WaypointAccepted Served by the waypoint default/waypoint",
+		{kindService, "default", "halflost"}: "WaypointNotFound Gateway default/waypiont, which Service default/halflost asks for by label, does not exist, so it has no waypoint",
+		{kindService, "default", "theirs"}:   "",
+		{kindService, "default", "lost"}:     "WaypointNotFound Gateway default/waypiont, which Service default/lost asks for by label, does not exist, so it has no waypoint",
+		{kindService, "other", "outside"}:    "AttachmentDenied Gateway default/waypoint does not let namespace other use it, so it has no waypoint; allow it in allowedRoutes of the Gateway's listener",
 	} {
 		c, ok := tr.ServiceStatus(service)
 		if got := strings.TrimSpace(c.Reason + " " + c.Message); got != want || ok != (want != "") || c.Status != strings.HasPrefix(want, "WaypointAccepted") {
