@@ -1,12 +1,12 @@
 package mesh
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 
+	metaapi "istio.io/api/meta/v1alpha1"
 	securityv1 "istio.io/client-go/pkg/apis/security/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -147,19 +147,23 @@ func policySays(s *lab.Story, name, condition, message string) {
 	s.Helper()
 	kind, status, _ := strings.Cut(condition, " ")
 	s.Eventually("AuthorizationPolicy "+name+" says "+condition+": "+message, func() error {
-		var p securityv1.AuthorizationPolicy
-		if err := s.Get(name, &p); err != nil {
-			return err
+		c, err := policyCondition(s, name, kind)
+		if err == nil && (c.GetStatus() != status || !strings.Contains(c.GetMessage(), message)) {
+			err = fmt.Errorf("it says %s %s: %s", c.GetStatus(), c.GetReason(), c.GetMessage())
 		}
-		for _, c := range p.Status.GetConditions() {
-			if c.GetType() != kind {
-				continue
-			}
-			if c.GetStatus() == status && strings.Contains(c.GetMessage(), message) {
-				return nil
-			}
-			return fmt.Errorf("it says %s: %s", c.GetStatus(), c.GetMessage())
-		}
-		return errors.New("it says nothing")
+		return err
 	})
+}
+
+func policyCondition(s *lab.Story, name, kind string) (*metaapi.IstioCondition, error) {
+	var p securityv1.AuthorizationPolicy
+	if err := s.Get(name, &p); err != nil {
+		return nil, err
+	}
+	for _, c := range p.Status.GetConditions() {
+		if c.GetType() == kind {
+			return c, nil
+		}
+	}
+	return nil, fmt.Errorf("it has no condition %s: %v", kind, p.Status.GetConditions())
 }
