@@ -18,6 +18,7 @@ var short = []struct {
 	{StreamIdle, "%.1f KiB/idle stream"},
 	{StreamAfterRequest, "%.1f after a request"},
 	{StreamStalled, "%.0f KiB/stalled stream"},
+	{HeapStalled, "%.0f KiB of heap/stalled stream"},
 	{EditP50, "edit live p50 %.1f ms"},
 	{EditP99, "p99 %.1f ms"},
 	{Ready, "ready %.0f ms"},

@@ -25,6 +25,7 @@ const (
 	StreamIdle // KiB, as the two below
 	StreamAfterRequest
 	StreamStalled
+	HeapStalled // KiB of live objects of ours for each stalled stream
 	EditP50 // milliseconds, as the two below
 	EditP99
 	Ready

@@ -18,7 +18,7 @@ var bounds = map[string]map[report.Metric]float64{
 	"grpc-stream":    {report.Allocs: 1},
 	"new-connection": {report.Allocs: 40},
 	"idle-10k":       {report.StreamIdle: 6, report.StreamAfterRequest: 8}, // of 1,000: the tunnels weigh more
-	"slow-reader":    {report.StreamStalled: 2560},
+	"slow-reader":    {report.HeapStalled: 340, report.StreamStalled: 1024},
 	"routes-5000":    {report.Objects: 60, report.Allocs: 2},
 	"services-500":   {report.Objects: 120},
 	"policies-1000":  {report.Objects: 120},

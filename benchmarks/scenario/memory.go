@@ -81,6 +81,12 @@ func measureSlow(ctx context.Context, b *Bench, i *target.Instance, s Scenario, 
 	if err != nil {
 		return err
 	}
+	var heap float64
+	if i.Profiled() {
+		if heap, err = i.HeapLive(ctx); err != nil {
+			return err
+		}
+	}
 	run, err := b.client(i).Start(ctx, s.Load)
 	if err != nil {
 		return err
@@ -89,5 +95,11 @@ func measureSlow(ctx context.Context, b *Bench, i *target.Instance, s Scenario, 
 	if err := charge(ctx, i, s, r, func() (*load.Sample, error) { return run.Measure(ctx, span) }); err != nil {
 		return err
 	}
-	return b.perStream(ctx, i, r, report.StreamStalled, before, s.Load.Tunnels)
+	err = b.perStream(ctx, i, r, report.StreamStalled, before, s.Load.Tunnels)
+	if err != nil || !i.Profiled() {
+		return err
+	}
+	now, err := i.HeapLive(ctx)
+	r.Set(report.HeapStalled, (now-heap)/kib/float64(s.Load.Tunnels))
+	return err
 }

@@ -59,6 +59,16 @@ func (i *Instance) HeapObjects(ctx context.Context) (float64, error) {
 	return i.memStat(ctx, "HeapObjects", true)
 }
 
+// HeapLive returns how many bytes of objects are live, after a garbage collection.
+// Ours only.
+func (i *Instance) HeapLive(ctx context.Context) (float64, error) {
+	// Two, as pools keep what was not used in the first.
+	if _, err := i.memStat(ctx, "HeapAlloc", true); err != nil {
+		return 0, err
+	}
+	return i.memStat(ctx, "HeapAlloc", true)
+}
+
 // memStat reads a field of runtime.MemStats from the end of a heap profile.
 func (i *Instance) memStat(ctx context.Context, field string, gc bool) (v float64, err error) {
 	url := i.admin + "/debug/pprof/heap?debug=1"
