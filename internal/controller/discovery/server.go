@@ -153,15 +153,23 @@ func (s *Server) set(g Gateway) *set {
 	return s.sets[g]
 }
 
+// maxClients bounds the streams of one gateway here, so that one of its waypoints
+// that opens ever more does not do for those of others.
+const maxClients = 500
+
 // enter adds a client to its gateway's set.
-func (s *Server) enter(c *client) {
+func (s *Server) enter(c *client) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.sets[c.Gateway] == nil {
-		s.sets[c.Gateway] = newSet()
+	known := s.sets[c.Gateway]
+	if known == nil {
+		known = newSet()
 	}
-	c.set = s.sets[c.Gateway]
-	c.set.enter(c)
+	if !known.enter(c) {
+		return status.Errorf(codes.ResourceExhausted, "%d streams of gateway %s are open already", maxClients, c.Gateway)
+	}
+	s.sets[c.Gateway], c.set = known, known
+	return nil
 }
 
 // leave takes it out. A set that was made for clients only goes with the last.
@@ -202,11 +210,13 @@ func (s *Server) Rejections(g Gateway) (list []Rejection) {
 // DeltaAggregatedResources serves one client until either side ends.
 func (s *Server) DeltaAggregatedResources(stream discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer) error {
 	c, first, requests, err := s.greet(stream)
+	if err == nil {
+		err = s.enter(c)
+	}
 	if err != nil {
 		s.o.Observer.Refused(addrOf(stream.Context()), err)
 		return err
 	}
-	s.enter(c)
 	s.o.Observer.Connected(c.Client)
 	err = c.run(first, requests)
 	s.leave(c)

@@ -139,11 +139,15 @@ func (s *set) compact() {
 	s.log = kept
 }
 
-// enter adds a client that has nothing of the log yet.
-func (s *set) enter(c *client) {
+// enter adds a client that has nothing of the log yet, if there is room.
+func (s *set) enter(c *client) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if len(s.clients) >= maxClients {
+		return false
+	}
 	s.clients[c] = s.version // subscriptions compare it with what there is then
+	return true
 }
 
 // leave takes a client out. It reports whether nothing is left to keep.
