@@ -130,6 +130,22 @@ spec:
   rules: [{matches: [{path: {type: PathPrefix, value: %s}}], backendRefs: [{name: cart, port: 80}]}]`, generation, path)
 }
 
+func cart(target int) string {
+	return fmt.Sprintf(`apiVersion: v1
+kind: Service
+metadata: {name: cart, namespace: shop, resourceVersion: "%d"}
+spec: {clusterIP: 10.0.0.1, selector: {app: cart}, ports: [{port: 80, targetPort: %d, appProtocol: http}]}`, target, target)
+}
+
+func endpoints(address string) string {
+	return fmt.Sprintf(`apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: cart-1, namespace: shop, labels: {kubernetes.io/service-name: cart}, resourceVersion: %q}
+addressType: IPv4
+ports: [{name: "", port: 8080}]
+endpoints: [{addresses: [%s]}]`, address, address)
+}
+
 const policy = `apiVersion: security.istio.io/v1
 kind: AuthorizationPolicy
 metadata: {name: p, namespace: shop}
@@ -165,6 +181,7 @@ func mapOf(f *Feed) map[string]bool {
 }
 
 func TestAChangeCostsWhatDependsOnIt(t *testing.T) {
+	const endpoint = "istio.workload.Address Kubernetes/discovery.k8s.io/EndpointSlice/shop/cart/"
 	r := newRig(t)
 	r.apply(mesh, route(1, "/a"), policy)
 	for _, c := range []struct {
@@ -177,12 +194,25 @@ func TestAChangeCostsWhatDependsOnIt(t *testing.T) {
 		{"a route's rule", route(2, "/b"), 2, []string{"one + waypoint.v1.Route HTTPRoute/shop/cart"}, "HTTPRoute shop/cart"},
 		{"a route's status", route(2, "/b"), 0, nil, "HTTPRoute shop/cart"},
 		{
+			"a Service's port: itself, its route and its policy", cart(8081), 6,
+			[]string{"one + istio.workload.Address shop/cart.shop.svc.cluster.local", "two + istio.workload.Address shop/cart.shop.svc.cluster.local"}, "Service shop/cart",
+		},
+		{
+			"a first EndpointSlice", endpoints("10.1.0.1"), 2,
+			[]string{"one + " + endpoint + "10.1.0.1", "two + " + endpoint + "10.1.0.1"}, "EndpointSlice shop/cart-1",
+		},
+		{
+			"its endpoint", endpoints("10.1.0.2"), 2, []string{
+				"one + " + endpoint + "10.1.0.2", "one - " + endpoint + "10.1.0.1", "two + " + endpoint + "10.1.0.2", "two - " + endpoint + "10.1.0.1",
+			}, "EndpointSlice shop/cart-1",
+		},
+		{
 			"a Node's heartbeat", "apiVersion: v1\nkind: Node\nmetadata: {name: node-1, resourceVersion: \"7\"}", 0, nil, "Node node-1",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := r.apply(c.change)
-			if got.recomputed != c.recomputed || !slices.Equal(got.sent, c.sent) {
+			if got.recomputed != c.recomputed || !slices.Equal(slices.Sorted(slices.Values(got.sent)), c.sent) {
 				t.Errorf("recomputed %d and sent %q, want %d and %q", got.recomputed, got.sent, c.recomputed, c.sent)
 			}
 			if !got.touched[c.touched] {
