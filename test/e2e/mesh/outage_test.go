@@ -1,9 +1,14 @@
 package mesh
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+
+	"github.com/waypoint-mesh/waypoint/test/e2e/lab"
 )
 
 // v2Route is cartRoute when everybody is sent to v2.
@@ -39,6 +44,27 @@ func TestControlPlaneAway(t *testing.T) {
 	s.Apply(cartRoute)
 	s.Answers(s.HTTP("web"), http.MethodGet, "http://cart/", 200, "v1")
 	load.More(100)
+}
+
+// TestWaypointStartsAlone: a waypoint that is killed while there is no controller comes
+// back with the configuration that it had.
+func TestWaypointStartsAlone(t *testing.T) {
+	s := newShop(t, cartRoute, cartPolicy)
+	gets(s, "web", "http://cart/", 200)
+	replicas := func(n int) {
+		t.Helper()
+		s.Patch(&appsv1.Deployment{}, lab.ControllerNamespace, "waypoint-controller", fmt.Sprintf(`{"spec":{"replicas":%d}}`, n))
+	}
+	controllers := s.Controllers()
+	replicas(0)
+	defer func() {
+		replicas(len(controllers))
+		s.Leader() // others need one
+	}()
+	s.Gone(controllers)
+	s.Kill(&s.WaypointPods("waypoint")[0])
+	s.Answers(s.HTTP("web"), http.MethodGet, "http://cart/", 200, "v2", "canary", "yes")
+	gets(s, "other", "http://cart/", 403)
 }
 
 // TestLeaderDies: the other replica takes over from a leader that is killed, and the
