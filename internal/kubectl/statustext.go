@@ -51,7 +51,7 @@ func (p printer) waypoint(s *WaypointStatus) {
 	}
 	p.services(s.Services)
 	p.routes(s.Routes)
-	p.policies(s.Policies)
+	p.policies(s.Policies, s.Around)
 	if len(s.Around) > 0 {
 		p.section("Goes around it")
 		for _, a := range s.Around {
@@ -74,28 +74,53 @@ func (p printer) services(list []Service) {
 	}
 }
 
+// routes has a line for each parent that is in force, and one for each thing that is
+// wrong with the others.
 func (p printer) routes(list []Route) {
 	if len(list) == 0 {
 		return
 	}
 	p.section("Routes")
 	for _, r := range list {
-		for i, c := range r.Conditions {
+		remarks := r.remarks()
+		if len(remarks) == 0 {
+			remarks = []string{"in force"}
+		}
+		for i, remark := range remarks {
 			if i == 0 {
-				p.line("  %s\tat %s\t%s\t%s\t%s: %s", r.Object, r.Parent, c.Type, c.Status, c.Reason, orDash(c.Message))
+				p.line("  %s\tat %s\t%s", r.Object, r.Parent, remark)
 			} else {
-				p.line("  \t\t%s\t%s\t%s: %s", c.Type, c.Status, c.Reason, orDash(c.Message))
+				p.line("  \t\t%s", remark)
 			}
 		}
 	}
 }
 
-func (p printer) policies(list []Policy) {
+// remarks are what is not as it should be at a parent.
+func (r *Route) remarks() (list []string) {
+	for _, c := range r.Conditions {
+		switch {
+		case c.Status != "True":
+			list = append(list, c.Type+" "+c.Status+": "+c.Reason+": "+orDash(c.Message))
+		case c.Type == "Accepted" && c.Message != "In force":
+			list = append(list, "in force, but: "+c.Message)
+		}
+	}
+	return list
+}
+
+// policies leave out of the controller's sentence what the section on what goes
+// around the waypoint says of all of them.
+func (p printer) policies(list []Policy, around []string) {
 	if len(list) == 0 {
 		return
 	}
 	p.section("Policies")
 	for _, policy := range list {
-		p.line("  %s\t%s\t%s: %s", policy.Object, policy.Condition.Status, policy.Condition.Reason, orDash(policy.Condition.Message))
+		message := policy.Condition.Message
+		for _, a := range around {
+			message = strings.TrimSuffix(message, ". But "+a)
+		}
+		p.line("  %s\t%s: %s", policy.Object, policy.Condition.Reason, orDash(message))
 	}
 }
