@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -55,19 +56,27 @@ func (s *story) connect(account, audience string) *waypoint {
 	if err != nil {
 		s.Fatal(err)
 	}
-	dir := s.TempDir()
-	tokenFile, rootFile := filepath.Join(dir, "token"), filepath.Join(dir, "root.pem")
+	return s.connectWith(token, nil)
+}
+
+// connectWith starts one that shows a token, or a certificate, or neither.
+func (s *story) connectWith(token string, cert *tls.Certificate) *waypoint {
+	s.Helper()
 	var roots corev1.ConfigMap
 	s.Eventually("the controller's roots are there", func() error { return s.Get("waypoint-controller-roots", &roots) })
-	if err := errors.Join(os.WriteFile(tokenFile, []byte(token), 0o600), os.WriteFile(rootFile, []byte(roots.Data["root.pem"]), 0o600)); err != nil {
-		s.Fatal(err)
-	}
 	c := &waypoint{store: new(mesh.Store)}
-	c.Source = xds.New(xds.Options{
-		Addr: s.controller.Discovery, Gateway: s.ns + "/waypoint", Token: tokenFile, Root: rootFile,
+	o := xds.Options{
+		Addr: s.controller.Discovery, Gateway: s.ns + "/waypoint", Root: s.file(roots.Data["root.pem"]),
 		Instance: "test", Version: "test", Log: slog.New(slog.DiscardHandler),
 		Waiting: func(reason string) { c.reason.Store(reason) },
-	}, c.store)
+	}
+	if token != "" {
+		o.Token = s.file(token)
+	}
+	if cert != nil {
+		o.Certificate = func() (*tls.Certificate, error) { return cert, nil }
+	}
+	c.Source = xds.New(o, c.store)
 	ctx, cancel := context.WithCancel(s.Context())
 	ended := make(chan struct{})
 	go func() {
@@ -76,6 +85,16 @@ func (s *story) connect(account, audience string) *waypoint {
 	}()
 	s.Cleanup(func() { cancel(); <-ended })
 	return c
+}
+
+// file writes one of the test's own.
+func (s *story) file(content string) string {
+	s.Helper()
+	path := filepath.Join(s.TempDir(), "file")
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		s.Fatal(err)
+	}
+	return path
 }
 
 func (c *waypoint) whole(s *story) {
@@ -104,28 +123,6 @@ func TestWaypointIsConfigured(t *testing.T) {
 		}
 		return nil
 	})
-}
-
-func TestWhoIsTurnedAway(t *testing.T) {
-	s := newStory(t)
-	s.Apply(shop)
-	s.Apply("apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: other, namespace: NS}")
-	s.gatewaySays("Accepted True Accepted", "")
-	for name, c := range map[string]struct{ account, audience, want string }{
-		"another account":  {"other", gateway.TokenAudience, "by its proof the client is ServiceAccount " + s.ns + "/other"},
-		"another audience": {"waypoint", "istio-ca", `for the audience "istio-ca", wanted is "` + gateway.TokenAudience},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := &story{t, s.world, s.ns}
-			client := s.connect(c.account, c.audience)
-			s.Eventually("it is told why", func() error {
-				if reason := fmt.Sprint(client.reason.Load()); !strings.Contains(reason, c.want) {
-					return fmt.Errorf("got %q, want %q in it", reason, c.want)
-				}
-				return nil
-			})
-		})
-	}
 }
 
 func TestStatusOfRoutesAndPolicies(t *testing.T) {
