@@ -9,6 +9,7 @@ import (
 	"net/http"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
@@ -21,6 +22,7 @@ import (
 	"github.com/waypoint-mesh/waypoint/internal/controller/discovery"
 	"github.com/waypoint-mesh/waypoint/internal/controller/feed"
 	"github.com/waypoint-mesh/waypoint/internal/controller/gateway"
+	"github.com/waypoint-mesh/waypoint/internal/controller/refusal"
 	"github.com/waypoint-mesh/waypoint/internal/controller/status"
 	"github.com/waypoint-mesh/waypoint/internal/identity"
 	"github.com/waypoint-mesh/waypoint/internal/translate"
@@ -41,15 +43,16 @@ func assemble(ctx context.Context, o Options, m manager.Manager, issuer *ca.Issu
 	}))
 	return errors.Join(
 		m.Add(serve(o, issuer, c.feed, c.server)),
-		m.Add(everywhere(c.refusals.run)),
+		m.Add(c.refusals),
+		c.refusals.Follow(ctx, m.GetCache()),
 		m.Add(onRoots(issuer, toGateways, toAdmission)),
 		m.Add(c.nudges.passTo(toGateways)),
 		gateway.Setup(m, gateway.Options{
-			Settings: o.Waypoints, Roots: issuer.Roots, Again: toGateways, Findings: findings(c.feed, c.refusals),
+			Settings: o.Waypoints, Roots: issuer.Roots, Again: toGateways, Findings: findings(c.feed, c.refused),
 		}),
 		admission.Register(m, gateway.FieldManager, issuer.Roots, toAdmission),
 		m.AddHealthzCheck("alive", healthz.Ping),
-		c.meters.register(ctx, c.feed, c.server, c.refusals),
+		c.meters.register(ctx, c.feed, c.server, c.refused),
 		m.AddReadyzCheck("configuration", closed(c.feed.Synced(), "the API server's objects have not been read yet")),
 		m.AddReadyzCheck("certificate", closed(issuer.Ready(), "there is no CA yet: the leader makes it")),
 	)
@@ -69,7 +72,8 @@ func authority(ctx context.Context, o Options, m manager.Manager, issuer *ca.Iss
 type configured struct {
 	feed     *feed.Feed
 	server   *discovery.Server
-	refusals *refusals
+	refused  *refusal.Known
+	refusals *refusal.Share
 	nudges   nudges
 	meters   *meters
 }
@@ -82,9 +86,14 @@ func configuration(o Options, m manager.Manager) (c configured, err error) {
 	writer := status.NewWriter(status.Options{
 		Client: m.GetClient(), ControllerName: gateway.ControllerName, FieldManager: gateway.FieldManager, Log: o.Log,
 		Report:   func(key translate.Key) (feed.Report, bool) { return f.Report(key) },
-		Refusals: func(key translate.Key) []status.Refusal { return c.refusals.of(key) },
+		Refusals: func(key translate.Key) []status.Refusal { return c.refused.Of(key) },
 	})
-	c.refusals = newRefusals(func(key translate.Key) { writer.Touched(key); c.nudges.touched(key) })
+	c.refused = refusal.NewKnown(func(key translate.Key) { writer.Touched(key); c.nudges.touched(key) })
+	c.refusals = refusal.NewShare(refusal.Options{
+		Known: c.refused, Rejections: func(g discovery.Gateway) []discovery.Rejection { return c.server.Rejections(g) },
+		Client: m.GetClient(), Namespace: o.Namespace, Name: "waypoint-controller-refused-" + string(uuid.NewUUID()),
+		FieldManager: gateway.FieldManager, Elected: m.Elected(), Log: o.Log,
+	})
 	clients := authn.New(authn.Options{
 		Audience: gateway.TokenAudience,
 		Review: func(ctx context.Context, review *authenticationv1.TokenReview) error {
@@ -95,9 +104,8 @@ func configuration(o Options, m manager.Manager) (c configured, err error) {
 	c.server = discovery.New(discovery.Options{
 		Authenticate: clients.Authenticate, Observer: observer{o.Log, c.meters},
 		Known:    func(g discovery.Gateway) bool { return f.Gateway(g) },
-		Rejected: c.refusals.changed,
+		Rejected: c.refusals.Changed,
 	})
-	c.refusals.rejections = c.server.Rejections
 	f = feed.New(feed.Options{
 		ControllerName: gateway.ControllerName, Serves: o.Waypoints.Serves, Standalone: o.Standalone,
 		Log: o.Log, Sink: sink{c.server, writer, c.nudges},

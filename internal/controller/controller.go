@@ -15,6 +15,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -35,6 +36,7 @@ import (
 	"github.com/waypoint-mesh/waypoint/internal/controller/ca"
 	"github.com/waypoint-mesh/waypoint/internal/controller/feed"
 	"github.com/waypoint-mesh/waypoint/internal/controller/gateway"
+	"github.com/waypoint-mesh/waypoint/internal/controller/refusal"
 )
 
 // Options is everything that the controller can be told.
@@ -156,6 +158,9 @@ func cacheOptions(namespace string) cache.Options {
 		ByObject: map[client.Object]cache.ByObject{
 			&corev1.Secret{}: {Namespaces: map[string]cache.Config{
 				namespace: {FieldSelector: fields.OneTermEqualSelector("metadata.name", ca.SecretName)},
+			}},
+			&coordinationv1.Lease{}: {Namespaces: map[string]cache.Config{
+				namespace: {LabelSelector: labels.SelectorFromSet(labels.Set{refusal.Label: "true"})},
 			}},
 			&admissionregistrationv1.ValidatingWebhookConfiguration{}: {
 				Field: fields.OneTermEqualSelector("metadata.name", admission.ConfigurationName),

@@ -12,16 +12,17 @@ import (
 	"github.com/waypoint-mesh/waypoint/internal/controller/discovery"
 	"github.com/waypoint-mesh/waypoint/internal/controller/feed"
 	"github.com/waypoint-mesh/waypoint/internal/controller/gateway"
+	"github.com/waypoint-mesh/waypoint/internal/controller/refusal"
 	"github.com/waypoint-mesh/waypoint/internal/controller/status"
 	"github.com/waypoint-mesh/waypoint/internal/translate"
 )
 
 // findings tells what the translators and the waypoints say of a Gateway.
-func findings(f *feed.Feed, r *refusals) func(client.ObjectKey) gateway.Findings {
+func findings(f *feed.Feed, r *refusal.Known) func(client.ObjectKey) gateway.Findings {
 	return func(key client.ObjectKey) gateway.Findings {
 		found := gateway.Findings{
 			Attached: make(map[gatewayv1.SectionName]int32),
-			Refused:  r.at(discovery.Gateway{Namespace: key.Namespace, Name: key.Name}),
+			Refused:  r.At(discovery.Gateway{Namespace: key.Namespace, Name: key.Name}),
 		}
 		report, ok := f.Report(translate.Key{Kind: "Gateway", Namespace: key.Namespace, Name: key.Name})
 		if !ok {

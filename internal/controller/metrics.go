@@ -9,6 +9,7 @@ import (
 
 	"github.com/waypoint-mesh/waypoint/internal/controller/discovery"
 	"github.com/waypoint-mesh/waypoint/internal/controller/feed"
+	"github.com/waypoint-mesh/waypoint/internal/controller/refusal"
 )
 
 // meters are the controller's own metrics, beside those of controller-runtime:
@@ -42,7 +43,7 @@ func newMeters() *meters {
 }
 
 // register has everything served, until ctx ends.
-func (m *meters) register(ctx context.Context, f *feed.Feed, s *discovery.Server, r *refusals) error {
+func (m *meters) register(ctx context.Context, f *feed.Feed, s *discovery.Server, r *refusal.Known) error {
 	list := []prometheus.Collector{m.pushes, m.resources, m.inForce, m.refused, m.rejections, state{f, s, r}}
 	for _, c := range list {
 		if err := metrics.Registry.Register(c); err != nil {
@@ -55,9 +56,9 @@ func (m *meters) register(ctx context.Context, f *feed.Feed, s *discovery.Server
 
 // state is looked up as it is asked for.
 type state struct {
-	feed     *feed.Feed
-	server   *discovery.Server
-	refusals *refusals
+	feed    *feed.Feed
+	server  *discovery.Server
+	refused *refusal.Known
 }
 
 var (
@@ -78,7 +79,7 @@ func (state) Describe(c chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (s state) Collect(c chan<- prometheus.Metric) {
-	gateways, rejected := s.feed.Gateways(), s.refusals.count()
+	gateways, rejected := s.feed.Gateways(), s.refused.Count()
 	c <- prometheus.MustNewConstMetric(descGateways, prometheus.GaugeValue, float64(len(gateways)))
 	for _, g := range gateways {
 		c <- prometheus.MustNewConstMetric(descConnected, prometheus.GaugeValue, float64(len(s.server.Clients(g))), g.Namespace, g.Name)

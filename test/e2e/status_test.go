@@ -211,3 +211,19 @@ func (s *story) routeSays(name, want, message string) {
 		return expect(r.Status.Parents[0].Conditions, want, message)
 	})
 }
+
+// routeIsCurrent fails until what is said of an HTTPRoute is of its present version.
+func (s *story) routeIsCurrent(name string) error {
+	var r gatewayv1.HTTPRoute
+	if err := s.Get(name, &r); err != nil {
+		return err
+	}
+	for _, p := range r.Status.Parents {
+		for _, c := range p.Conditions {
+			if c.ObservedGeneration != r.Generation {
+				return fmt.Errorf("said of generation %d, now it is %d", c.ObservedGeneration, r.Generation)
+			}
+		}
+	}
+	return nil
+}

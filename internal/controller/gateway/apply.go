@@ -2,8 +2,10 @@ package gateway
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"slices"
+	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,6 +21,38 @@ type applier struct {
 	// live reads past the cache: whether an object is ours decides over whether it
 	// is written to, so yesterday's answer does not do.
 	live client.Reader
+
+	mu   sync.Mutex                              // guards done
+	done map[client.ObjectKey]map[string]applied // by Gateway and kind
+}
+
+// applied is what an object was made of, and its version after that. As long as
+// both are the same there is nothing to be applied.
+type applied struct {
+	rendered [sha256.Size]byte
+	version  string
+}
+
+// forget drops what is known of a Gateway that is gone.
+func (a *applier) forget(g client.ObjectKey) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.done, g)
+}
+
+func (a *applier) isDone(g client.ObjectKey, kind string, now applied) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.done[g][kind] == now
+}
+
+func (a *applier) setDone(g client.ObjectKey, kind string, now applied) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.done[g] == nil {
+		a.done[g] = make(map[string]applied)
+	}
+	a.done[g][kind] = now
 }
 
 // ForeignError says that an object we need is there and somebody else's.
@@ -38,7 +72,12 @@ func (e *ForeignError) Error() string {
 }
 
 // apply makes the object be as rendered, unless it is not ours.
-func (a applier) apply(ctx context.Context, g *gatewayv1.Gateway, obj *unstructured.Unstructured) error {
+func (a *applier) apply(ctx context.Context, g *gatewayv1.Gateway, obj *unstructured.Unstructured) error {
+	js, err := obj.MarshalJSON()
+	if err != nil {
+		return err
+	}
+	rendered, kind := sha256.Sum256(js), obj.GetKind()
 	current, err := a.look(ctx, obj.GroupVersionKind(), client.ObjectKeyFromObject(obj))
 	switch {
 	case err != nil:
@@ -46,16 +85,23 @@ func (a applier) apply(ctx context.Context, g *gatewayv1.Gateway, obj *unstructu
 	case current == nil:
 		// Not forced: where somebody makes an object of that name at this very
 		// moment, what they say stands, and the conflict brings us back here.
-		return a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner(FieldManager))
+		err = a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner(FieldManager))
 	case !owns(g, current):
-		return foreign(obj.GetKind(), current)
+		return foreign(kind, current)
+	case a.isDone(client.ObjectKeyFromObject(g), kind, applied{rendered, current.ResourceVersion}):
+		return nil
+	default:
+		obj.SetUID(current.UID) // the one we looked at, or none
+		err = a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner(FieldManager), client.ForceOwnership)
 	}
-	obj.SetUID(current.UID) // the one we looked at, or none
-	return a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner(FieldManager), client.ForceOwnership)
+	if err == nil {
+		a.setDone(client.ObjectKeyFromObject(g), kind, applied{rendered, obj.GetResourceVersion()})
+	}
+	return err
 }
 
 // remove deletes an object that is no longer asked for, if it is there and ours.
-func (a applier) remove(ctx context.Context, g *gatewayv1.Gateway, kind schema.GroupVersionKind) error {
+func (a *applier) remove(ctx context.Context, g *gatewayv1.Gateway, kind schema.GroupVersionKind) error {
 	current, err := a.look(ctx, kind, client.ObjectKeyFromObject(g))
 	if err != nil || current == nil || !owns(g, current) || current.DeletionTimestamp != nil {
 		return err
@@ -64,7 +110,7 @@ func (a applier) remove(ctx context.Context, g *gatewayv1.Gateway, kind schema.G
 }
 
 // look reads the metadata of an object; nil if there is none.
-func (a applier) look(ctx context.Context, kind schema.GroupVersionKind, key client.ObjectKey) (*metav1.PartialObjectMetadata, error) {
+func (a *applier) look(ctx context.Context, kind schema.GroupVersionKind, key client.ObjectKey) (*metav1.PartialObjectMetadata, error) {
 	current := &metav1.PartialObjectMetadata{}
 	current.SetGroupVersionKind(kind)
 	err := a.live.Get(ctx, key, current)

@@ -21,7 +21,7 @@ import (
 type Reconciler struct {
 	client   client.Client
 	live     client.Reader
-	apply    applier
+	apply    *applier
 	settings Settings
 	roots    func() string
 	findings func(client.ObjectKey) Findings
@@ -30,8 +30,12 @@ type Reconciler struct {
 // Reconcile brings one Gateway's objects and status up to date.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	var g gatewayv1.Gateway
-	if err := r.client.Get(ctx, req.NamespacedName, &g); err != nil {
-		return reconcile.Result{}, client.IgnoreNotFound(err)
+	switch err := r.client.Get(ctx, req.NamespacedName, &g); {
+	case apierrors.IsNotFound(err):
+		r.apply.forget(req.NamespacedName)
+		return reconcile.Result{}, nil
+	case err != nil:
+		return reconcile.Result{}, err
 	}
 	class, err := r.classOf(ctx, &g)
 	if err != nil || class == nil || g.DeletionTimestamp != nil {

@@ -39,7 +39,7 @@ func Setup(m manager.Manager, o Options) error {
 	}
 	r := &Reconciler{
 		client: m.GetClient(), live: m.GetAPIReader(),
-		apply:    applier{m.GetClient(), m.GetAPIReader()},
+		apply:    &applier{client: m.GetClient(), live: m.GetAPIReader(), done: make(map[client.ObjectKey]map[string]applied)},
 		settings: o.Settings, roots: o.Roots, findings: o.Findings,
 	}
 	err := builder.ControllerManagedBy(m).Named("gatewayclass").
