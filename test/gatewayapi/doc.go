@@ -22,5 +22,5 @@
 // What is not found out is what a real node proxy does. That a request to a Service
 // goes to its waypoint, and one to a pod's address does not (MeshFrontend, "Send to
 // pod IP"), Dial decides: in this package by itself, in the cluster by what istiod
-// tells. With a real ztunnel the same suite runs in test/meshlab.
+// tells. With a real ztunnel the suite runs in test/meshlab.
 package gatewayapi

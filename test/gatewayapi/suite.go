@@ -27,9 +27,9 @@ const (
 
 const labelUseWaypoint = "istio.io/use-waypoint"
 
-// numberOfTests is that of version 1.6.3. Another version is to be read before it
+// NumberOfTests is that of version 1.6.3. Another version is to be read before it
 // is trusted.
-const numberOfTests = 22
+const NumberOfTests = 22
 
 // Mesh is what the suite runs against. There has to be a Gateway [Waypoint] in
 // [Namespace].
@@ -56,8 +56,8 @@ type runner struct {
 func Run(t *testing.T, m Mesh) {
 	t.Helper()
 	tests := meshtests.MeshConformanceTests
-	if len(tests) != numberOfTests {
-		t.Fatalf("the suite has %d tests, not %d", len(tests), numberOfTests)
+	if len(tests) != NumberOfTests {
+		t.Fatalf("the suite has %d tests, not %d", len(tests), NumberOfTests)
 	}
 	r := &runner{Mesh: m, t: t}
 	s := r.newSuite()

@@ -3,6 +3,7 @@ package lab
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -67,10 +68,8 @@ func newDirectory(program string) (*Directory, error) {
 		return nil, err
 	}
 	go func() {
-		if err := d.follow(out); err != nil {
-			fmt.Fprintln(os.Stderr, "what istiod says to ztunnels:", err)
-		}
-		_ = cmd.Wait() // follow has told all there is to tell
+		// It follows until the program ends, which it does not of its own accord.
+		fmt.Fprintln(os.Stderr, "what istiod says to ztunnels:", errors.Join(d.follow(out), cmd.Wait()))
 	}()
 	return d, nil
 }
@@ -113,6 +112,18 @@ func (d *Directory) Service(hostname string) (Service, bool) {
 	defer d.mu.Unlock()
 	for _, s := range d.services {
 		if s.Hostname == hostname {
+			return s, true
+		}
+	}
+	return Service{}, false
+}
+
+// ServiceAt returns the one that has an address.
+func (d *Directory) ServiceAt(ip string) (Service, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, s := range d.services {
+		if s.VIP() == ip {
 			return s, true
 		}
 	}

@@ -20,7 +20,8 @@
 //  3. There is no ztunnel. The tests' node proxies are those of internal/meshtest,
 //     which ask istiod what a ztunnel asks it ([Directory]): which Services there
 //     are, where their waypoints and endpoints, and who they are. Their
-//     certificates are issued by istiod's CA.
+//     certificates are issued by istiod's CA. What programs in pods open goes that way
+//     too where a test says so ([Story.CaptureOutbound]).
 //
 // It takes root, the programs of `make components`, and nftables, iproute2 and
 // openssl. Where something is missing, tests are skipped, and say what it is.

@@ -102,6 +102,14 @@ func (l *Lab) script(ctx context.Context, args ...string) error {
 	return nil
 }
 
+// Suite runs the Gateway API's conformance suite for meshes as a program of its own,
+// and returns its log. The error is that a test failed.
+func (l *Lab) Suite(ctx context.Context) (log string, err error) {
+	err = l.script(ctx, "suite")
+	content, failed := os.ReadFile(filepath.Join(l.dir, "suite.log"))
+	return string(content), errors.Join(err, failed)
+}
+
 // Stop ends a component as its node would: etcd, apiserver, kcm, minikubelet, istiod.
 func (l *Lab) Stop(ctx context.Context, component string) error {
 	return l.script(ctx, "stop", component)
@@ -163,7 +171,7 @@ func (l *Lab) Available(ctx context.Context, namespace, name string) error {
 	}
 	s := d.Status
 	if s.ObservedGeneration != d.Generation || s.AvailableReplicas != want || s.UpdatedReplicas != want || s.Replicas != want {
-		return fmt.Errorf("Deployment %s/%s: %d of %d pods are available, %d are old", namespace, name, s.AvailableReplicas, want, s.Replicas-s.UpdatedReplicas)
+		return fmt.Errorf("deployment %s/%s: %d of %d pods are available, %d are old", namespace, name, s.AvailableReplicas, want, s.Replicas-s.UpdatedReplicas)
 	}
 	return nil
 }

@@ -57,7 +57,7 @@ func missing() string {
 func programs() []string {
 	all := []string{os.Getenv("WAYPOINT_CONTROLLER"), os.Getenv("WAYPOINT")}
 	for _, name := range []string{
-		"etcd", "kube-apiserver", "kube-controller-manager", "kubectl", "pilot-discovery", "render", "wds", "minikubelet", "client", "server",
+		"etcd", "kube-apiserver", "kube-controller-manager", "kubectl", "pilot-discovery", "render", "wds", "minikubelet", "client", "server", "suite.test",
 	} {
 		all = append(all, filepath.Join(os.Getenv("WAYPOINT_E2E_BIN"), name))
 	}
@@ -72,7 +72,7 @@ func runInside() (code int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	name := fmt.Sprintf("wl%d", os.Getpid())
 	if out, err := exec.Command("ip", "netns", "add", name).CombinedOutput(); err != nil {
 		return 0, fmt.Errorf("ip netns add: %w: %s", err, out)

@@ -118,15 +118,15 @@ type Client struct {
 // Close cuts its tunnels.
 func (c *Client) Close() error { return c.node.Close() }
 
-// Client makes one that is known by a service account of the story's namespace.
+// NewClient makes one that is known by a service account of the story's namespace.
 func (s *Story) NewClient(account string) *Client {
 	s.Helper()
 	return &Client{s, s.Mesh.Client(Workload{Namespace: s.NS, ServiceAccount: account}.ID())}
 }
 
 // Dial connects to host:port, the host being a Service's as it would be looked up in
-// the story's namespace or the address of a pod: through its waypoint if it has one,
-// else to a pod.
+// the story's namespace or its address, or the address of a pod: through its waypoint
+// if it has one, else to a pod.
 func (c *Client) Dial(ctx context.Context, target string) (net.Conn, error) {
 	host, portText, err := net.SplitHostPort(target)
 	if err != nil {
@@ -140,7 +140,10 @@ func (c *Client) Dial(ctx context.Context, target string) (net.Conn, error) {
 	if w, ok := d.Workload(host); ok {
 		return c.dialPod(ctx, w.Waypoint, endpoint{w, target}, target)
 	}
-	service, ok := d.Service(FullName(host, c.story.NS))
+	service, ok := d.ServiceAt(host)
+	if !ok {
+		service, ok = d.Service(FullName(host, c.story.NS))
+	}
 	if !ok {
 		return nil, fmt.Errorf("istiod tells of no Service %s", FullName(host, c.story.NS))
 	}

@@ -15,7 +15,9 @@ import (
 )
 
 // TestMeshConformance is the Gateway API's conformance suite, against what istiod
-// and our controller make of its objects: pods connect to where istiod says.
+// and our controller make of its objects, twice: with requests that are made and
+// looked at here, and as the program that others run too, which has the clients in
+// its pods make them. Both connect to where istiod says.
 func TestMeshConformance(t *testing.T) {
 	s := lab.NewStory(t)
 	namespaces := map[string]*lab.Story{}
@@ -59,5 +61,20 @@ func TestMeshConformance(t *testing.T) {
 				s.Eventually("istiod sends clients to the waypoint", func() error { return hasWaypoint(mesh, service, mesh.NS, gatewayapi.Waypoint) })
 			}
 		},
+	})
+	for name := range namespaces {
+		pods, err := s.Pods(t.Context(), name, "app=echo")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range pods {
+			s.CaptureOutbound(&pods[i])
+		}
+	}
+	t.Run("program", func(t *testing.T) {
+		log, err := s.Suite(t.Context())
+		if passed := strings.Count(log, "\n    --- PASS: "); err != nil || passed != gatewayapi.NumberOfTests {
+			t.Errorf("%d tests passed, want %d: %v\n%s", passed, gatewayapi.NumberOfTests, err, log)
+		}
 	})
 }
