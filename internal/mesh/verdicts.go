@@ -92,9 +92,16 @@ func (b *Builder) takeRoutes(j *joint, specs []*RouteSpec, viaGateway bool) *Rou
 
 // compileRoutes makes the tables of routes that are in order of precedence.
 func compileRoutes(specs []*RouteSpec, viaGateway bool) *Routes {
+	var counts [TCPRoute + 1]int
+	for _, r := range specs {
+		counts[r.Type] += max(1, len(r.Rules))
+	}
 	var rules [TCPRoute + 1][]route.Rule
 	for _, r := range specs {
-		rules[r.Type] = append(rules[r.Type], r.rules(viaGateway)...)
+		if rules[r.Type] == nil {
+			rules[r.Type] = make([]route.Rule, 0, counts[r.Type])
+		}
+		rules[r.Type] = r.appendRules(rules[r.Type], viaGateway)
 	}
 	out := &Routes{
 		HTTP: compileTable(rules[HTTPRoute], route.NewTable),
@@ -107,16 +114,17 @@ func compileRoutes(specs []*RouteSpec, viaGateway bool) *Routes {
 	return out
 }
 
-// rules returns the rules as they are to be compiled: of a rejected route the
+// appendRules adds the rules as they are to be compiled: of a rejected route the
 // one that fails closed.
-func (r *RouteSpec) rules(viaGateway bool) []route.Rule {
+func (r *RouteSpec) appendRules(rules []route.Rule, viaGateway bool) []route.Rule {
 	if r.Rejected != "" {
-		return []route.Rule{{Route: r.Object(), Invalid: r.Rejected}}
+		return append(rules, route.Rule{Route: r.Object(), Invalid: r.Rejected})
 	}
-	rules := slices.Clone(r.Rules)
+	own := len(rules)
+	rules = append(rules, r.Rules...)
 	if viaGateway || r.Type == TLSRoute {
-		for i := range rules {
-			rules[i].Hosts = r.Hostnames
+		for i := range rules[own:] {
+			rules[own+i].Hosts = r.Hostnames
 		}
 	}
 	return rules

@@ -9,13 +9,19 @@ type candidates struct {
 // shortList is the number of entries up to which they are tried in turn.
 const shortList = 8
 
-// add appends an entry; they come in order of precedence.
-func (c *candidates) add(e *entry) { c.entries = append(c.entries, e) }
+// add appends an entry to the candidates of a place, made if they are the first;
+// entries come in order of precedence.
+func add(place **candidates, e *entry) {
+	if *place == nil {
+		*place = new(candidates)
+	}
+	(*place).entries = append((*place).entries, e)
+}
 
 // finish drops what can never match, since a stronger entry matches the same
 // requests, and files the others.
 func (c *candidates) finish() {
-	if len(c.entries) <= 1 {
+	if c == nil || len(c.entries) <= 1 {
 		return
 	}
 	seen := make(map[string]bool, len(c.entries))

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -66,9 +67,13 @@ func (t *valueTest) matches(s string, b []byte) bool {
 // most headers, the most query parameters, then the order in which the rules were
 // given, which is that of their routes' age and name.
 func byPrecedence(a, b *entry) int {
+	if c := cmp.Compare(a.class, b.class); c != 0 { // most are settled by the first two
+		return c
+	}
+	if c := cmp.Compare(b.length, a.length); c != 0 {
+		return c
+	}
 	return cmp.Or(
-		cmp.Compare(a.class, b.class),
-		cmp.Compare(b.length, a.length),
 		cmp.Compare(b.length2, a.length2),
 		-compareBool(a.match.Method != "", b.match.Method != ""),
 		cmp.Compare(len(b.headers), len(a.headers)),
@@ -153,16 +158,12 @@ func (e *entry) compile() (err error) {
 	return nil
 }
 
-// compilePath also brings the value of m into the form in which paths are
-// compared.
+// compilePath takes a path in its normal form.
 func (e *entry) compilePath(m *PathMatch) (err error) {
 	switch m.Kind {
 	case PathAny:
 		e.class = rankRoot
 	case PathExact, PathPrefix:
-		if m.Value, err = NormalizePath(m.Value); err != nil {
-			return fmt.Errorf("path: %w", err)
-		}
 		e.class, e.length = rankExact, len(m.Value)
 		if m.Kind == PathPrefix {
 			e.class, e.length = rankPrefix, len(strings.TrimSuffix(m.Value, "/"))
@@ -183,18 +184,21 @@ func (e *entry) compilePath(m *PathMatch) (err error) {
 
 // newTests compiles matches of headers or query parameters. Of several with one
 // name the first counts (HTTPRouteMatch.headers).
-func newTests(field string, matches []ValueMatch, normal func(string) string) (tests []valueTest, err error) {
-	seen := make(map[string]bool)
+func newTests(field string, matches []ValueMatch, normal func(string) string) ([]valueTest, error) {
+	if len(matches) == 0 {
+		return nil, nil
+	}
+	tests := make([]valueTest, 0, len(matches))
 	for i, m := range matches {
 		t := valueTest{name: normal(m.Name), value: m.Value}
 		if t.name == "" {
 			return nil, fmt.Errorf("%s[%d]: name is empty", field, i)
 		}
-		if seen[t.name] {
+		if slices.ContainsFunc(tests, func(earlier valueTest) bool { return earlier.name == t.name }) {
 			continue
 		}
-		seen[t.name] = true
 		if m.Regex {
+			var err error
 			if t.regex, err = compileRegex(m.Value); err != nil {
 				return nil, fmt.Errorf("%s[%d], %s: %w", field, i, m.Name, err)
 			}

@@ -19,29 +19,39 @@ type Table struct {
 type places struct {
 	tree    node
 	methods map[string]*candidates // of any gRPC service
-	others  candidates
+	others  *candidates
 }
 
 // node is a path segment. A request's path leads down to the last node that
 // there is; prefixes are tried on the way back.
 type node struct {
-	parent   *node
-	children map[string]*node
-	exact    candidates
-	prefix   candidates
+	parent *node
+	// A single child needs no map, which takes more memory than a node.
+	segment  string // of only
+	only     *node
+	children map[string]*node // instead of only
+	exact    *candidates
+	prefix   *candidates
 }
 
 // NewTable compiles rules, which are given in the order that settles ties: oldest
-// route first, then by "namespace/name", then as they stand in their route. An
-// error names the rule; see [Rule.Validate].
+// route first, then by "namespace/name", then as they stand in their route. The
+// rules become the table's. An error names the rule; see [Rule.Validate].
 func NewTable(rules []Rule) (*Table, error) {
-	t := &Table{rules: slices.Clone(rules), places: byHost[*places]{any: new(places)}}
-	for i := range t.rules {
-		entries, err := t.rules[i].compile(len(t.entries))
+	matches := 0
+	for i := range rules {
+		matches += max(1, len(rules[i].Matches))
+	}
+	t := &Table{rules: rules, entries: make([]*entry, 0, matches), places: byHost[*places]{any: new(places)}}
+	entries := make([]entry, matches) // together: a tenth of the work of one by one
+	for i := range rules {
+		n, err := rules[i].compile(entries[len(t.entries):], len(t.entries))
 		if err != nil {
 			return nil, err
 		}
-		t.entries = append(t.entries, entries...)
+		for range n {
+			t.entries = append(t.entries, &entries[len(t.entries)])
+		}
 	}
 	slices.SortFunc(t.entries, byPrecedence)
 	for _, e := range t.entries {
@@ -51,22 +61,46 @@ func NewTable(rules []Rule) (*Table, error) {
 	return t, nil
 }
 
-// compile makes the entries of a rule, numbered from order. It gives the rule
-// matches of its own, as they are brought into another form.
-func (r *Rule) compile(order int) ([]*entry, error) {
-	r.Matches = slices.Clone(r.Matches)
+// compile makes the entries of a rule, numbered from order, and returns how many
+// there are.
+func (r *Rule) compile(entries []entry, order int) (int, error) {
 	if len(r.Matches) == 0 {
 		r.Matches = []Match{{}}
 	}
-	entries := make([]*entry, len(r.Matches))
-	for i := range r.Matches {
-		e := &entry{rule: r, match: &r.Matches[i], order: order + i}
-		if err := e.compile(); err != nil {
-			return nil, fmt.Errorf("%s rule %s: matches[%d]: %w", r.Route, r.Name, i, err)
-		}
-		entries[i] = e
+	if err := r.normalize(); err != nil {
+		return 0, r.wrap(err)
 	}
-	return entries, nil
+	for i := range r.Matches {
+		entries[i] = entry{rule: r, match: &r.Matches[i], order: order + i}
+		if err := entries[i].compile(); err != nil {
+			return 0, r.wrap(fmt.Errorf("matches[%d]: %w", i, err))
+		}
+	}
+	return len(r.Matches), nil
+}
+
+// normalize brings paths into the form in which they are compared. Matches that
+// are not in it already are copied first, as others may hold them, too.
+func (r *Rule) normalize() error {
+	copied := false
+	for i := range r.Matches {
+		p := r.Matches[i].Path
+		if p.Kind != PathExact && p.Kind != PathPrefix {
+			continue
+		}
+		value, err := NormalizePath(p.Value)
+		if err != nil {
+			return fmt.Errorf("matches[%d]: path: %w", i, err)
+		}
+		if value == p.Value {
+			continue
+		}
+		if !copied {
+			r.Matches, copied = slices.Clone(r.Matches), true
+		}
+		r.Matches[i].Path.Value = value
+	}
+	return nil
 }
 
 func (t *Table) place(e *entry) {
@@ -84,39 +118,58 @@ func (t *Table) place(e *entry) {
 func (p *places) add(e *entry) {
 	switch e.class {
 	case rankExact:
-		p.tree.descend(e.treePath()).exact.add(e)
+		add(&p.tree.descend(e.treePath()).exact, e)
 	case rankPrefix:
-		p.tree.descend(strings.TrimSuffix(e.treePath(), "/")).prefix.add(e)
+		add(&p.tree.descend(strings.TrimSuffix(e.treePath(), "/")).prefix, e)
 	case rankMethod:
 		if p.methods == nil {
 			p.methods = make(map[string]*candidates)
 		}
 		at := p.methods[e.match.GRPC.Method]
-		if at == nil {
-			at = new(candidates)
-			p.methods[e.match.GRPC.Method] = at
-		}
-		at.add(e)
+		add(&at, e)
+		p.methods[e.match.GRPC.Method] = at
 	default:
-		p.others.add(e)
+		add(&p.others, e)
 	}
 }
 
 // descend returns the node for path, made if it is new.
 func (n *node) descend(path string) *node {
 	for seg := range strings.SplitSeq(path[1:], "/") {
-		if n.children == nil {
-			n.children = make(map[string]*node)
-		}
-		child := n.children[seg]
+		child := n.child(seg)
 		if child == nil {
 			child = &node{parent: n}
-			n.children[seg] = child
+			n.adopt(seg, child)
 		}
 		n = child
 	}
 	return n
 }
+
+// child returns the node of a segment below n, nil if there is none.
+func (n *node) child(seg string) *node {
+	if n.only == nil {
+		return n.children[seg]
+	}
+	if n.segment == seg {
+		return n.only
+	}
+	return nil
+}
+
+func (n *node) adopt(seg string, child *node) {
+	switch {
+	case n.children != nil:
+		n.children[seg] = child
+	case n.only == nil:
+		n.segment, n.only = seg, child
+	default:
+		n.children = map[string]*node{n.segment: n.only, seg: child}
+		n.segment, n.only = "", nil
+	}
+}
+
+func (n *node) isLeaf() bool { return n.only == nil && n.children == nil }
 
 func (p *places) finish() {
 	p.tree.finish()
@@ -129,6 +182,9 @@ func (p *places) finish() {
 func (n *node) finish() {
 	n.exact.finish()
 	n.prefix.finish()
+	if n.only != nil {
+		n.only.finish()
+	}
 	for _, child := range n.children {
 		child.finish()
 	}
@@ -169,7 +225,7 @@ func (p *places) find(r *Request) *entry {
 }
 
 func (n *node) find(r *Request) *entry {
-	if len(n.children) == 0 || !strings.HasPrefix(r.Path, "/") {
+	if n.isLeaf() || !strings.HasPrefix(r.Path, "/") {
 		return nil
 	}
 	n, whole := n.deepest(r.Path)
@@ -191,7 +247,7 @@ func (n *node) deepest(path string) (last *node, whole bool) {
 	for rest, more := path[1:], true; more; {
 		var seg string
 		seg, rest, more = strings.Cut(rest, "/")
-		child := n.children[seg]
+		child := n.child(seg)
 		if child == nil {
 			return n, false
 		}

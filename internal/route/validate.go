@@ -16,7 +16,7 @@ func (r *Rule) Validate() error {
 // is something, nobody knows which requests the rule is for.
 func (r *Rule) ValidateMatches() error {
 	own := *r
-	if _, err := own.compile(0); err != nil {
+	if _, err := own.compile(make([]entry, max(1, len(r.Matches))), 0); err != nil {
 		return err
 	}
 	return r.wrap(r.checkHosts())
