@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -13,7 +14,8 @@ import (
 // Metric reads one of a waypoint's pod, by its name and labels as they are printed.
 // One that is not there yet is 0.
 func (s *Story) Metric(pod *corev1.Pod, series string) (float64, error) {
-	response, err := http.Get("http://" + pod.Status.PodIP + ":15020/metrics")
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 5 * time.Second}
+	response, err := client.Get("http://" + pod.Status.PodIP + ":15020/metrics")
 	if err != nil {
 		return 0, err
 	}
