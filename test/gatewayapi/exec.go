@@ -83,7 +83,7 @@ func finish(streams map[string]httpstream.Stream, output string, failure error) 
 		if _, err := io.WriteString(streams[s.kind], s.text); err != nil {
 			return err
 		}
-		streams[s.kind].Close() //nolint:errcheck // who has read the last may have gone
+		streams[s.kind].Close() // who has read the last may have gone
 	}
 	return nil
 }
