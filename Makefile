@@ -113,9 +113,9 @@ conformance: $(TOOLS)/h2spec build ## h2spec, curl, nghttp, h2load, grpc-go, Web
 	$(GO) test -count=1 -v ./test/conformance
 
 # What test/meshlab runs, built once and again when its sources change: ten minutes on two cores with an empty
-# build cache. COMPONENTS="" builds the Gateway API's conformance suite too.
+# build cache.
 LAB        := $(HOME)/.cache/meshlab
-COMPONENTS ?= etcd kube-apiserver kube-controller-manager kubectl pilot-discovery client server render wds minikubelet
+COMPONENTS ?= etcd kube-apiserver kube-controller-manager kubectl pilot-discovery client server render wds suite.test minikubelet
 
 .PHONY: components
 components: ## a Kubernetes control plane, istiod and a kubelet from their Go modules, kept in ~/.cache/meshlab/bin
