@@ -12,10 +12,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waypoint-mesh/waypoint/cmd/internal/cli"
+	"github.com/waypoint-mesh/waypoint/internal/kubectl"
 )
 
 func main() {
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	kubectl.Quiet()
 	root := newRoot()
 	root.SetArgs(arguments(os.Args))
 	code := cli.Execute(ctx, root)

@@ -10,12 +10,17 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 )
 
 // crds is where the Gateway API's CRDs come from, in the version that we are made
 // for.
 const crds = "https://github.com/kubernetes-sigs/gateway-api/releases/download/v1.6.3/standard-install.yaml"
+
+// Quiet keeps client-go from logging what it returns as an error too, which is told
+// once, by Diagnose. It is for the whole process.
+func Quiet() { klog.SetLogger(klog.Logger{}) }
 
 // Diagnose says what is likely to be behind an error of an API server and what to
 // do about it. Errors that it knows nothing of stay as they are.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"time"
 
@@ -83,6 +84,9 @@ func (l *lines) copy(prefix string, r io.Reader) error {
 	for {
 		line, err := in.ReadString('\n')
 		if line != "" {
+			if prefix != "" && !strings.HasSuffix(line, "\n") {
+				line += "\n" // the next one is another pod's
+			}
 			l.mu.Lock()
 			_, failed := io.WriteString(l.w, prefix+line)
 			l.mu.Unlock()
