@@ -41,8 +41,10 @@ func routeOf(r *waypointv1.Route) (*mesh.RouteSpec, error) {
 	if out.Rejected != "" {
 		return out, faults.err()
 	}
+	object := out.Object()
+	out.Rules = slices.Grow(out.Rules, len(r.GetRules()))
 	for i, def := range r.GetRules() {
-		rule, err := routeRule(out, i, def)
+		rule, err := routeRule(object, i, def)
 		faults.add(fmt.Sprintf("rules[%d]", i), err)
 		out.Rules = append(out.Rules, rule)
 		rule.Hosts = r.GetHostnames() // where the builder puts them, if the parent is one that looks at them
@@ -88,9 +90,9 @@ func routeParent(p *waypointv1.RouteParent) (out mesh.RouteParent, err error) {
 
 // routeRule gives a rule that answers 500 if something in it is wrong besides its
 // matches, rather than serve requests without it.
-func routeRule(of *mesh.RouteSpec, index int, r *waypointv1.RouteRule) (route.Rule, error) {
+func routeRule(object string, index int, r *waypointv1.RouteRule) (route.Rule, error) {
 	out := route.Rule{
-		Route:   of.Object(),
+		Route:   object,
 		Name:    r.GetName(),
 		Invalid: r.GetRejected(),
 		Timeouts: route.Timeouts{

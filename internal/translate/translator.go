@@ -1,6 +1,8 @@
 package translate
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"slices"
 
 	"google.golang.org/protobuf/proto"
@@ -51,7 +53,9 @@ type Translator struct {
 	options Options
 	units   map[unit]*unitState
 	dirty   []*unitState // to be computed again
-	reads   []*node      // for views
+	// Room for what is needed for a moment, again and again.
+	reads []*node
+	wire  []byte
 	// problems are what units found, of each object.
 	problems map[Key]map[unit][]Problem
 	changed  map[Key]struct{} // objects whose problems may differ from what the last Update said
@@ -63,9 +67,16 @@ type unitState struct {
 	of       *Translator
 	dirty    bool // it is among those of the translator
 	reads    []*node
-	out      []api.Resource // ordered by key
+	out      []output // ordered by key
 	problems []Problem
 	says     *statement // nil: nothing
+}
+
+// output tells whether a resource that a unit gives is what it gave before. The message itself is not kept: it is made of
+// as many objects as a mesh has fields, and nobody here looks at it again.
+type output struct {
+	key api.Key
+	sum [sha256.Size]byte // of the message
 }
 
 // Changes is what became different since the last Update.
@@ -152,8 +163,8 @@ func (t *Translator) recompute(u *unitState, c *Changes) {
 	v := &view{Translator: t, reads: t.reads[:0]}
 	v.compute(u.unit)
 	t.reads = v.reads
-	now := &unitState{out: ordered(v.out), problems: v.problems, says: v.says}
-	u.exchangeOutputs(now.out, c)
+	now := &unitState{problems: v.problems, says: v.says}
+	t.exchangeOutputs(u, ordered(v.out), c)
 	if !u.says.equal(now.says) {
 		c.Statuses = append(append(c.Statuses, u.says.on(t, u.unit)...), now.says.on(t, u.unit)...)
 	}
@@ -171,30 +182,42 @@ func ordered(list []api.Resource) []api.Resource {
 			kept = append(kept, r)
 		}
 	}
-	return slices.Clip(kept)
+	return kept
 }
 
-// exchangeOutputs puts what a unit gives now in the place of what it gave before. What is equal stays the same message.
-func (u *unitState) exchangeOutputs(now []api.Resource, c *Changes) {
+// exchangeOutputs puts what a unit gives now in the place of what it gave before.
+func (t *Translator) exchangeOutputs(u *unitState, now []api.Resource, c *Changes) {
 	before := u.out
+	u.out = make([]output, len(now))
 	for i, r := range now {
-		for len(before) > 0 && before[0].Key.Compare(r.Key) < 0 {
-			c.Removed = append(c.Removed, before[0].Key)
+		for len(before) > 0 && before[0].key.Compare(r.Key) < 0 {
+			c.Removed = append(c.Removed, before[0].key)
 			before = before[1:]
 		}
-		if len(before) > 0 && before[0].Key == r.Key {
-			if proto.Equal(before[0].Message, r.Message) {
-				now[i], before = before[0], before[1:]
+		u.out[i] = output{r.Key, t.sum(r.Message)}
+		if len(before) > 0 && before[0].key == r.Key {
+			same := before[0] == u.out[i]
+			before = before[1:]
+			if same {
 				continue
 			}
-			before = before[1:]
 		}
 		c.Upserted = append(c.Upserted, r)
 	}
-	for _, r := range before {
-		c.Removed = append(c.Removed, r.Key)
+	for _, o := range before {
+		c.Removed = append(c.Removed, o.key)
 	}
-	u.out = now
+}
+
+// sum is that of a message's deterministic form. A message that has none, for text that is not UTF-8, counts as another
+// one each time; whoever it is sent to says what is wrong with it.
+func (t *Translator) sum(m proto.Message) [sha256.Size]byte {
+	wire, err := proto.MarshalOptions{Deterministic: true}.MarshalAppend(t.wire[:0], m)
+	if err != nil {
+		return sha256.Sum256(binary.NativeEndian.AppendUint64(nil, t.turn))
+	}
+	t.wire = wire
+	return sha256.Sum256(wire)
 }
 
 // watch has the unit be told of the nodes that it looked at now, and no others. A unit that no object asks for any more
