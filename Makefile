@@ -90,7 +90,9 @@ bench-base: build bin/bench ## the whole waypoint of this tree beside that of BA
 bench-pgo: build bin/bench ## refresh cmd/waypoint/default.pgo, the profile that the compiler optimises by
 	bin/bench -targets waypoint -rounds 1 -span 6s -out .cache/bench-pgo -profiles .cache/bench-pgo \
 		-scenario published,32x1,16x16,grpc-unary,grpc-stream,new-connection,bulk-down,bulk-up,tcp
-	$(GO) tool pprof -proto -output cmd/waypoint/default.pgo .cache/bench-pgo/*.cpu.pprof
+	$(GO) tool pprof -proto -output .cache/bench-pgo/all .cache/bench-pgo/*.cpu.pprof
+	gzip -dc .cache/bench-pgo/all | LC_ALL=C sed 's#$(CURDIR)/#$(shell printf %s '$(CURDIR)/' | tr -c '\n' .)#' | \
+		gzip -n9 >cmd/waypoint/default.pgo # without where this machine has the tree
 
 .PHONY: bench-control
 bench-control: components build build-controller ## from an API server to the data path: 5,000 routes, changes live, churn, memory (BENCHFLAGS=-routes=500 for less)

@@ -26,7 +26,7 @@ const (
 	StreamAfterRequest
 	StreamStalled
 	HeapStalled // KiB of live objects of ours for each stalled stream
-	EditP50 // milliseconds, as the two below
+	EditP50     // milliseconds, as the two below
 	EditP99
 	Ready
 	Allocs   // a request
