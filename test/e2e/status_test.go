@@ -9,6 +9,9 @@ import (
 	networkingv1 "istio.io/client-go/pkg/apis/networking/v1"
 	securityv1 "istio.io/client-go/pkg/apis/security/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/waypoint-mesh/waypoint/internal/controller/gateway"
@@ -226,4 +229,45 @@ func (s *story) routeIsCurrent(name string) error {
 		}
 	}
 	return nil
+}
+
+// TestClassWithDefaults: overlays for all Gateways of a class, and a class whose
+// overlays cannot be used.
+func TestClassWithDefaults(t *testing.T) {
+	s := newStory(t)
+	s.Apply(`apiVersion: gateway.networking.k8s.io/v1
+kind: GatewayClass
+metadata: {name: NS}
+spec: {controllerName: waypoint-mesh.dev/waypoint-controller, parametersRef: {group: "", kind: ConfigMap, name: defaults, namespace: NS}}`)
+	classSays := func(want, message string) {
+		t.Helper()
+		s.Eventually("the class says "+want, func() error {
+			var class gatewayv1.GatewayClass
+			if err := s.server.Client.Get(s.Context(), client.ObjectKey{Name: s.ns}, &class); err != nil {
+				return err
+			}
+			return expect(class.Status.Conditions, want, message)
+		})
+	}
+	classSays("Accepted False InvalidParameters", "there is no ConfigMap "+s.ns+"/defaults")
+	defaults := func(data string) {
+		t.Helper()
+		s.Apply("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: defaults, namespace: NS}\ndata: " + data)
+	}
+	defaults(`{daemonSet: "spec: {}"}`)
+	classSays("Accepted False InvalidParameters", `the key "daemonSet" means nothing here`)
+	defaults(`{podDisruptionBudget: "spec: {minAvailable: 1}"}`)
+	classSays("Accepted True Accepted", "")
+	s.Apply(strings.Replace(waypointGateway, "gatewayClassName: waypoint", "gatewayClassName: NS", 1))
+	s.gatewaySays("Accepted True Accepted", "")
+	if err := s.Get("waypoint", &policyv1.PodDisruptionBudget{}); err != nil {
+		t.Error(err)
+	}
+	defaults(`{}`)
+	s.Eventually("the budget goes with its key", func() error {
+		if err := s.Get("waypoint", &policyv1.PodDisruptionBudget{}); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("it is there: %v", err)
+		}
+		return nil
+	})
 }

@@ -33,7 +33,11 @@ var supported = []features.FeatureName{
 }
 
 // ClassReconciler accepts the classes that name our controller.
-type ClassReconciler struct{ client client.Client }
+type ClassReconciler struct {
+	client client.Client
+	// overlays reads those of a class; what is wrong with them is a *ParameterError.
+	overlays func(context.Context, *gatewayv1.GatewayClass) (Overlays, error)
+}
 
 // Reconcile writes the status of one GatewayClass if it says anything new.
 func (r *ClassReconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
@@ -44,12 +48,12 @@ func (r *ClassReconciler) Reconcile(ctx context.Context, req reconcile.Request) 
 	if class.Spec.ControllerName != ControllerName {
 		return reconcile.Result{}, nil
 	}
+	accepted, err := r.accepted(ctx, &class)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
 	now := class.DeepCopy()
-	meta.SetStatusCondition(&now.Status.Conditions, metav1.Condition{
-		Type: string(gatewayv1.GatewayClassConditionStatusAccepted), Status: metav1.ConditionTrue,
-		Reason: string(gatewayv1.GatewayClassReasonAccepted), Message: "Served by " + string(ControllerName),
-		ObservedGeneration: class.Generation,
-	})
+	meta.SetStatusCondition(&now.Status.Conditions, accepted)
 	now.Status.SupportedFeatures = supportedFeatures()
 	if equality.Semantic.DeepEqual(class.Status, now.Status) {
 		return reconcile.Result{}, nil
@@ -59,6 +63,24 @@ func (r *ClassReconciler) Reconcile(ctx context.Context, req reconcile.Request) 
 		return reconcile.Result{}, fmt.Errorf("writing the status of GatewayClass %s: %w", class.Name, err)
 	}
 	return reconcile.Result{}, nil
+}
+
+// accepted: a class whose overlays cannot be used is one that no Gateway can have.
+func (r *ClassReconciler) accepted(ctx context.Context, class *gatewayv1.GatewayClass) (metav1.Condition, error) {
+	c := metav1.Condition{
+		Type: string(gatewayv1.GatewayClassConditionStatusAccepted), Status: metav1.ConditionTrue,
+		Reason: string(gatewayv1.GatewayClassReasonAccepted), Message: "Served by " + string(ControllerName),
+		ObservedGeneration: class.Generation,
+	}
+	overlays, err := r.overlays(ctx, class)
+	if err == nil {
+		err = overlays.check()
+	}
+	if isParameterError(err) {
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, string(gatewayv1.GatewayClassReasonInvalidParameters), err.Error()
+		return c, nil
+	}
+	return c, err
 }
 
 func supportedFeatures() []gatewayv1.SupportedFeature {

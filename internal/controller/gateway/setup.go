@@ -44,7 +44,8 @@ func Setup(m manager.Manager, o Options) error {
 	}
 	err := builder.ControllerManagedBy(m).Named("gatewayclass").
 		For(&gatewayv1.GatewayClass{}).
-		Complete(&ClassReconciler{m.GetClient()})
+		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.classesOf), builder.OnlyMetadata).
+		Complete(&ClassReconciler{m.GetClient(), r.classOverlays})
 	if err != nil {
 		return err
 	}
@@ -77,16 +78,9 @@ func (r *Reconciler) ofClass(ctx context.Context, class client.Object) []reconci
 // ofConfigMap finds the Gateways whose overlays or roots a ConfigMap holds, and all
 // if it is in use for a class.
 func (r *Reconciler) ofConfigMap(ctx context.Context, c client.Object) []reconcile.Request {
-	var classes gatewayv1.GatewayClassList
-	if err := r.client.List(ctx, &classes); err != nil {
-		return nil // the cache is ending, and so are we
-	}
 	inUse := map[gatewayv1.ObjectName]bool{}
-	for _, class := range classes.Items {
-		ref := class.Spec.ParametersRef
-		if ref != nil && ref.Name == c.GetName() && ref.Namespace != nil && string(*ref.Namespace) == c.GetNamespace() {
-			inUse[gatewayv1.ObjectName(class.Name)] = true
-		}
+	for _, class := range r.classesOf(ctx, c) {
+		inUse[gatewayv1.ObjectName(class.Name)] = true
 	}
 	return r.gateways(ctx, func(g *gatewayv1.Gateway) bool {
 		if inUse[g.Spec.GatewayClassName] || owns(g, c) {
@@ -95,6 +89,22 @@ func (r *Reconciler) ofConfigMap(ctx context.Context, c client.Object) []reconci
 		infra := g.Spec.Infrastructure
 		return g.Namespace == c.GetNamespace() && infra != nil && infra.ParametersRef != nil && infra.ParametersRef.Name == c.GetName()
 	})
+}
+
+// classesOf finds the classes whose overlays a ConfigMap holds.
+func (r *Reconciler) classesOf(ctx context.Context, c client.Object) (requests []reconcile.Request) {
+	var classes gatewayv1.GatewayClassList
+	if err := r.client.List(ctx, &classes); err != nil {
+		return nil // the cache is ending, and so are we
+	}
+	for i := range classes.Items {
+		class := &classes.Items[i]
+		ref := class.Spec.ParametersRef
+		if ref != nil && ref.Name == c.GetName() && ref.Namespace != nil && string(*ref.Namespace) == c.GetNamespace() {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(class)})
+		}
+	}
+	return requests
 }
 
 // ofEndpoints finds the Gateway whose pods may be the ready ones, or no longer.

@@ -56,6 +56,9 @@ func (o *outcome) accepted(g *gatewayv1.Gateway, s *gatewayv1.GatewayStatus) {
 		Type: string(gatewayv1.GatewayConditionAccepted), Status: metav1.ConditionTrue,
 		Reason: string(gatewayv1.GatewayReasonAccepted), Message: "Served by " + string(ControllerName),
 	}
+	if !slices.ContainsFunc(g.Spec.Listeners, isTunnels) {
+		c.Reason = string(gatewayv1.GatewayReasonListenersNotValid) // it serves all the same
+	}
 	if o.found.Remarks != "" {
 		c.Message += ", but: " + o.found.Remarks
 	}
@@ -127,11 +130,13 @@ func (o *outcome) listeners(g *gatewayv1.Gateway, before []gatewayv1.ListenerSta
 	return list
 }
 
+func isTunnels(l gatewayv1.Listener) bool { return l.Protocol == "HBONE" && l.Port == portTunnels }
+
 func (o *outcome) listener(g *gatewayv1.Gateway, l *gatewayv1.Listener, s *gatewayv1.ListenerStatus) {
 	accepted := metav1.Condition{
 		Type: string(gatewayv1.ListenerConditionAccepted), Status: metav1.ConditionTrue, Reason: string(gatewayv1.ListenerReasonAccepted),
 	}
-	if l.Protocol != "HBONE" || l.Port != portTunnels {
+	if !isTunnels(*l) {
 		accepted.Status, accepted.Reason = metav1.ConditionFalse, string(gatewayv1.ListenerReasonUnsupportedProtocol)
 		accepted.Message = fmt.Sprintf(`A waypoint listens on port %d with protocol "HBONE", not on port %d with protocol %q`,
 			portTunnels, l.Port, l.Protocol)

@@ -89,6 +89,11 @@ func TestListeners(t *testing.T) {
 	o.fill(g, &status)
 	check(t, status.Listeners[0].Conditions, `Accepted False UnsupportedProtocol A waypoint listens on port 15008 with protocol "HBONE", not on port 80`)
 	check(t, status.Listeners[0].Conditions, "Programmed False Invalid")
+	check(t, status.Conditions, "Accepted True Accepted")
+	other := g.DeepCopy()
+	other.Spec.Listeners = other.Spec.Listeners[:1]
+	o.fill(other, &other.Status)
+	check(t, other.Status.Conditions, "Accepted True ListenersNotValid")
 	check(t, status.Listeners[1].Conditions, "ResolvedRefs False InvalidRouteKinds allowedRoutes.kinds: a waypoint has no UDPRoute")
 	if kinds := status.Listeners[1].SupportedKinds; len(kinds) != 1 || kinds[0].Kind != "HTTPRoute" {
 		t.Errorf("kinds %v", kinds)
