@@ -1,5 +1,7 @@
 package route
 
+import "slices"
+
 // candidates are the entries of one place, strongest first.
 type candidates struct {
 	entries []*entry
@@ -9,8 +11,7 @@ type candidates struct {
 // shortList is the number of entries up to which they are tried in turn.
 const shortList = 8
 
-// add appends an entry to the candidates of a place, made if they are the first;
-// entries come in order of precedence.
+// add appends an entry to the candidates of a place, made if they are the first.
 func add(place **candidates, e *entry) {
 	if *place == nil {
 		*place = new(candidates)
@@ -18,12 +19,13 @@ func add(place **candidates, e *entry) {
 	(*place).entries = append((*place).entries, e)
 }
 
-// finish drops what can never match, since a stronger entry matches the same
-// requests, and files the others.
+// finish puts the entries in order, drops what can never match, since a stronger
+// entry matches the same requests, and files the others.
 func (c *candidates) finish() {
 	if c == nil || len(c.entries) <= 1 {
 		return
 	}
+	slices.SortFunc(c.entries, byPrecedence)
 	seen := make(map[string]bool, len(c.entries))
 	kept := c.entries[:0]
 	for _, e := range c.entries {

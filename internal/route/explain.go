@@ -2,6 +2,7 @@ package route
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -23,7 +24,7 @@ const maxTried = 20
 func (t *Table) Explain(r *Request) (tried []Tried, more int) {
 	var near, far []Tried
 	matched, _, _ := t.Match(r)
-	for _, e := range t.entries {
+	for _, e := range slices.SortedFunc(slices.Values(t.entries), byPrecedence) {
 		why := e.why(r)
 		told := Tried{Route: e.rule.Route, Rule: e.rule.Name, Match: e.match.String(), Why: why}
 		if why == "" && matched == e.rule {

@@ -9,7 +9,7 @@ import (
 // Table is the compiled rules of one port. It is immutable.
 type Table struct {
 	rules   []Rule
-	entries []*entry // by precedence, for Explain
+	entries []*entry // as given, for Explain
 	places  byHost[*places]
 	hosts   bool // some rules are for certain hosts
 }
@@ -53,7 +53,6 @@ func NewTable(rules []Rule) (*Table, error) {
 			t.entries = append(t.entries, &entries[len(t.entries)])
 		}
 	}
-	slices.SortFunc(t.entries, byPrecedence)
 	for _, e := range t.entries {
 		t.place(e)
 	}
