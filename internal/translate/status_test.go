@@ -42,7 +42,8 @@ func TestRouteStatus(t *testing.T) {
 		{Key{kindHTTPRoute, "other", "whole"}, []ParentStatus{
 			{0, accepted, ungranted, served, false},
 			{
-				1, Condition{false, "NoMatchingParent", "Gateway default/waypoint has no listener with that port or sectionName"},
+				1,
+				Condition{false, "NoMatchingParent", "Gateway default/waypoint has no listener with that port or sectionName"},
 				ungranted, served, false,
 			},
 		}},
