@@ -158,7 +158,11 @@ func (a Apply) enrollable(ctx context.Context, c *Cluster) (*corev1.Namespace, e
 	case err != nil:
 		return nil, err
 	}
-	if other := waypointOf(ns); other != "" && other != a.Namespace+"/"+a.Name && !a.Overwrite {
+	switch other := waypointOf(ns); {
+	case a.Overwrite || other == "" || other == a.Namespace+"/"+a.Name:
+	case other == "none":
+		return nil, fmt.Errorf("namespace %s is labelled %s=none, so nothing was changed: --overwrite has it use %s", a.Namespace, labelUse, a.Name)
+	default:
 		return nil, fmt.Errorf("namespace %s uses waypoint %s already, so nothing was changed: --overwrite has it use %s", a.Namespace, other, a.Name)
 	}
 	if ns.Labels[labelDataplane] != ambient {

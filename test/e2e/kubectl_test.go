@@ -116,6 +116,12 @@ func TestPluginMakesAWaypoint(t *testing.T) {
 		t.Errorf("field managers %+v", g.ManagedFields)
 	}
 
+	p.ok([]string{"apply"}) // what was ours to say and is not said any more goes
+	var again gatewayv1.Gateway
+	if err := s.Get("waypoint", &again); err != nil || again.Labels["team"] != "shop" || again.Labels["istio.io/waypoint-for"] != "" {
+		t.Errorf("labels %v, %v", again.Labels, err)
+	}
+
 	p.ok([]string{"delete", "waypoint"}, "waypoint "+s.ns+"/waypoint deleted")
 	if err := s.Get("waypoint", &g); !apierrors.IsNotFound(err) {
 		t.Errorf("it is still there: %v", err)
