@@ -197,7 +197,11 @@ func (s *suite) conformance(ctx context.Context) error {
 // scenario runs A B A B. A round that fails is said to, and the others go on.
 func (s *suite) scenario(ctx context.Context, sc scenario.Scenario) []report.Result {
 	rounds := make([][]report.Round, len(s.targets))
-	for n := range s.rounds {
+	count := s.rounds
+	if sc.Once {
+		count = 1
+	}
+	for n := range count {
 		for i, t := range s.targets {
 			r, err := s.bench.Run(ctx, sc, t)
 			if ctx.Err() != nil {
@@ -205,10 +209,10 @@ func (s *suite) scenario(ctx context.Context, sc scenario.Scenario) []report.Res
 			}
 			if err != nil {
 				s.failed = true
-				fmt.Printf("  round %d/%d %-11v FAILED: %v\n", n+1, s.rounds, t, err)
+				fmt.Printf("  round %d/%d %-11v FAILED: %v\n", n+1, count, t, err)
 				continue
 			}
-			fmt.Printf("  round %d/%d %-11v %s\n", n+1, s.rounds, t, report.Line(r))
+			fmt.Printf("  round %d/%d %-11v %s\n", n+1, count, t, report.Line(r))
 			s.judge(sc, t, r)
 			rounds[i] = append(rounds[i], r)
 		}
