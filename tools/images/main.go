@@ -74,5 +74,15 @@ func run(ctx context.Context) error {
 			fmt.Println(name)
 		}
 	}
+	fmt.Println("next: " + b.next(*registry))
 	return nil
+}
+
+// next is what most people do then.
+func (b build) next(registry string) string {
+	if registry == "" {
+		return "make push REGISTRY=registry.example.com/mesh VERSION=" + b.version
+	}
+	return "helm install waypoint deployments/chart --namespace waypoint-system --create-namespace --wait --set image.registry=" +
+		registry + " --set image.tag=" + b.version
 }
