@@ -14,7 +14,7 @@ import (
 // pages are those for people who run waypoints.
 var pages = []string{
 	"README.md", "deployments/README.md", "docs/installation.md", "docs/operations.md", "docs/coming-from-istio.md",
-	"docs/getting-started.md", "docs/troubleshooting.md", "docs/certificates.md", "docs/configuration.md",
+	"docs/getting-started.md", "docs/kubectl.md", "docs/troubleshooting.md", "docs/certificates.md", "docs/configuration.md",
 }
 
 var (
