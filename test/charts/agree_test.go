@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"sigs.k8s.io/yaml"
 )
 
 // TestFlags: what the chart hands to the controller is what it takes. The page of
@@ -76,4 +78,35 @@ func read(t *testing.T, path string) string {
 		t.Fatal(err)
 	}
 	return string(text)
+}
+
+// TestSchema: what the schema allows is in values.yaml, where people look for it. The other
+// way round helm sees to, as the schema allows nothing else.
+func TestSchema(t *testing.T) {
+	var s schema
+	if err := json.Unmarshal([]byte(read(t, chart+"/values.schema.json")), &s); err != nil {
+		t.Fatal(err)
+	}
+	var values map[string]any
+	if err := yaml.Unmarshal([]byte(read(t, chart+"/values.yaml")), &values); err != nil {
+		t.Fatal(err)
+	}
+	delete(s.Properties, "global") // of charts that have this one in them
+	s.compare(t, "", values)
+}
+
+type schema struct{ Properties map[string]schema }
+
+func (s schema) compare(t *testing.T, path string, values map[string]any) {
+	t.Helper()
+	for key, below := range s.Properties {
+		value, ok := values[key]
+		if !ok {
+			t.Errorf("values.yaml does not have %s%s, which the schema allows", path, key)
+			continue
+		}
+		if object, isObject := value.(map[string]any); isObject && len(object) > 0 && !strings.HasPrefix(path+key, "controller.resources") {
+			below.compare(t, path+key+".", object)
+		}
+	}
 }
