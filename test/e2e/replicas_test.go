@@ -27,7 +27,7 @@ func metric(ctx context.Context, addr, name, label string) (sum float64, err err
 	if err != nil {
 		return 0, err
 	}
-	res, err := http.DefaultClient.Do(req)
+	res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
 	if err != nil {
 		return 0, err
 	}

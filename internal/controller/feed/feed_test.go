@@ -195,11 +195,13 @@ func TestAChangeCostsWhatDependsOnIt(t *testing.T) {
 		{"a route's status", route(2, "/b"), 0, nil, "HTTPRoute shop/cart"},
 		{
 			"a Service's port: itself, its route and its policy", cart(8081), 6,
-			[]string{"one + istio.workload.Address shop/cart.shop.svc.cluster.local", "two + istio.workload.Address shop/cart.shop.svc.cluster.local"}, "Service shop/cart",
+			[]string{"one + istio.workload.Address shop/cart.shop.svc.cluster.local", "two + istio.workload.Address shop/cart.shop.svc.cluster.local"},
+			"Service shop/cart",
 		},
 		{
 			"a first EndpointSlice", endpoints("10.1.0.1"), 2,
-			[]string{"one + " + endpoint + "10.1.0.1", "two + " + endpoint + "10.1.0.1"}, "EndpointSlice shop/cart-1",
+			[]string{"one + " + endpoint + "10.1.0.1", "two + " + endpoint + "10.1.0.1"},
+			"EndpointSlice shop/cart-1",
 		},
 		{
 			"its endpoint", endpoints("10.1.0.2"), 2, []string{
@@ -219,6 +221,56 @@ func TestAChangeCostsWhatDependsOnIt(t *testing.T) {
 				t.Errorf("%s may need another status, and nobody was told: %v", c.touched, got.touched)
 			}
 		})
+	}
+}
+
+// TestOwnStatusCostsNothing: Services have no generation, and conditions that we
+// write ourselves.
+func TestOwnStatusCostsNothing(t *testing.T) {
+	r := newRig(t)
+	r.apply(mesh)
+	docs := strings.Split(mesh, "\n---\n")
+	cart := docs[slices.IndexFunc(docs, func(doc string) bool { return strings.Contains(doc, "name: cart") })]
+	changed := strings.Replace(cart, `"1"`, `"2"`, 1) + "\nstatus: {conditions: [{type: a, status: \"True\"}]}"
+	if got := r.apply(changed); got.recomputed != 0 {
+		t.Errorf("recomputed %d, want 0", got.recomputed)
+	}
+	if got := r.apply(strings.Replace(changed, "targetPort: 8080", "targetPort: 8081", 1)); got.recomputed == 0 {
+		t.Error("another port changes nothing")
+	}
+}
+
+// TestWhatEverybodySays depends on is touched for everybody: whether a waypoint has
+// an address, whether there is an istiod, whether another revision serves Gateways.
+func TestWhatEverybodySays(t *testing.T) {
+	r := newRig(t)
+	r.feed.o.Serves = func(g *gatewayv1.Gateway, _ map[string]string) bool { return g.Labels["istio.io/rev"] == "" }
+	r.apply(mesh, route(1, "/a"), policy)
+	key := translate.Key{Kind: "HTTPRoute", Namespace: "shop", Name: "cart"}
+	gateway := strings.Split(mesh, "\n---\n")[2]
+	for _, c := range []struct {
+		name, change        string
+		idle, alone, shared bool
+	}{
+		{"nothing", "apiVersion: v1\nkind: Namespace\nmetadata: {name: other}", true, true, false},
+		{"the waypoint has an address", gateway + "\nstatus: {addresses: [{value: a}]}", false, true, false},
+		{"there is an istiod", "apiVersion: gateway.networking.k8s.io/v1\nkind: GatewayClass\nmetadata: {name: istio-waypoint}", false, false, false},
+		{
+			"another revision", strings.NewReplacer("name: one, namespace: shop", "name: three, namespace: shop, labels: {istio.io/rev: x}").Replace(gateway),
+			false, false, true,
+		},
+	} {
+		got := r.apply(c.change)
+		if c.name != "nothing" && !got.touched[key.String()] {
+			t.Errorf("%s: the route is not looked at again", c.name)
+		}
+		report, _ := r.feed.Report(key)
+		if len(report.Parents) != 1 || report.Parents[0].Idle != c.idle || report.Alone != c.alone || report.Shared != c.shared {
+			t.Errorf("%s: %+v", c.name, report)
+		}
+	}
+	if n := len(r.feed.Gateways()); n != 2 {
+		t.Errorf("%d Gateways, want those that are ours to serve", n)
 	}
 }
 

@@ -1,4 +1,4 @@
-// Package status says on routes and policies what became of them.
+// Package status says on routes, policies and services what became of them.
 //
 // What is to be said is computed by pure functions of an object and a report of the
 // translators. The [Writer] writes it, on the leader alone, and only where it says
@@ -6,7 +6,10 @@
 // are, the time of a condition moves only with its state, and a write that somebody
 // else overtook is done again from what they wrote.
 //
-// A route has an entry for each parent that a Gateway of ours fronts. A policy gets
-// one condition of our own, beside those of istiod, which says in a sentence
-// whether it is in force and what in it does nothing.
+// A route has an entry for each parent that asks for a waypoint of ours, also where
+// it does not get it and calls go around. A policy gets one condition of our own,
+// beside those of istiod, which says in a sentence where it is in force, where it is
+// not and why, how clients get around it, and what in it does nothing. Where there is
+// no istiod we say as well which Services have the waypoint that they ask for, and of
+// routes that their parents have none.
 package status

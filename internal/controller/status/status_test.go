@@ -57,27 +57,35 @@ func TestRoute(t *testing.T) {
 	}{
 		"nobody of ours": {feed.Report{}, "", nil, nil},
 		"in force": {
-			feed.Report{Parents: at(1, yes)}, "stock",
-			[]string{"Accepted True Accepted In force", "ResolvedRefs True ResolvedRefs", "ResolvedWaypoints True ResolvedWaypoints Served"}, nil,
+			feed.Report{Parents: at(1, yes)},
+			"stock",
+			[]string{"Accepted True Accepted In force", "ResolvedRefs True ResolvedRefs", "ResolvedWaypoints True ResolvedWaypoints Served"},
+			nil,
 		},
 		"no pod is ready yet": {
-			feed.Report{Parents: idle}, "cart",
-			[]string{"Accepted True Accepted In force", "ResolvedWaypoints False WaypointIsNotReady No pod of the waypoint shop/one is ready yet, so calls go around it and the route"}, nil,
+			feed.Report{Parents: idle},
+			"cart",
+			[]string{"Accepted True Accepted In force", "ResolvedWaypoints False WaypointIsNotReady No pod of the waypoint shop/one is ready yet, so calls go around it and the route"},
+			nil,
 		},
 		"no waypoint, beside istiod": {feed.Report{Parents: nobodys}, "", nil, nil},
 		"no waypoint, alone": {
-			feed.Report{Parents: nobodys, Alone: true}, "cart",
-			[]string{"Accepted False NoMatchingParent Has no waypoint", "ResolvedWaypoints False MissingUseWaypointLabel Has no waypoint"}, nil,
+			feed.Report{Parents: nobodys, Alone: true},
+			"cart",
+			[]string{"Accepted False NoMatchingParent Has no waypoint", "ResolvedWaypoints False MissingUseWaypointLabel Has no waypoint"},
+			nil,
 		},
 		"a waypoint refuses it": {
-			feed.Report{Parents: at(0, yes)}, "cart",
+			feed.Report{Parents: at(0, yes)},
+			"cart",
 			[]string{"Accepted False RefusedByWaypoint A waypoint of shop/one refuses it: no such regex. The last version that was right stays in force"},
 			[]Refusal{{shopOne, "no such regex"}, {discovery.Gateway{Name: "other"}, "not of this parent"}},
 		},
 		"not accepted": {
 			feed.Report{Parents: at(0, translate.Condition{Reason: "NoMatchingParent", Message: "has no port 90"})},
 			"cart",
-			[]string{"Accepted False NoMatchingParent Has no port 90"}, nil,
+			[]string{"Accepted False NoMatchingParent Has no port 90"},
+			nil,
 		},
 		"a warning": {
 			feed.Report{Parents: at(0, yes), By: map[discovery.Gateway][]translate.Problem{
@@ -87,7 +95,8 @@ func TestRoute(t *testing.T) {
 		"refused": {
 			feed.Report{Parents: at(0, yes), Faults: problem(translate.Error, "must be 1")},
 			"cart",
-			[]string{"Accepted False UnsupportedValue spec.x: must be 1. The last version that was right stays in force"}, nil,
+			[]string{"Accepted False UnsupportedValue spec.x: must be 1. The last version that was right stays in force"},
+			nil,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -172,37 +181,53 @@ func TestPolicy(t *testing.T) {
 	}{
 		"in force": {1, feed.Report{By: found(nil), Targets: at(holds)}, nil, "True Enforced In force on Service shop/cart at the waypoint shop/one"},
 		"in force, and one can go around": {
-			1, feed.Report{By: found(nil), Targets: at(around)}, nil,
+			1,
+			feed.Report{By: found(nil), Targets: at(around)},
+			nil,
 			"True Enforced In force on Service shop/cart at the waypoint shop/one. But who calls a pod goes around",
 		},
 		"a part does nothing": {
-			1, feed.Report{By: found(problem(translate.Warning, "no token")), Targets: at(holds)}, nil,
+			1,
+			feed.Report{By: found(problem(translate.Warning, "no token")), Targets: at(holds)},
+			nil,
 			"True DoesPartlyNothing In force on Service shop/cart at the waypoint shop/one, but: spec.x: no token",
 		},
 		"a part is refused": {
-			1, feed.Report{By: found(problem(translate.Error, "no CUSTOM")), Targets: at(holds)}, nil,
+			1,
+			feed.Report{By: found(problem(translate.Error, "no CUSTOM")), Targets: at(holds)},
+			nil,
 			"False DoesPartlyNothing spec.x: no CUSTOM",
 		},
 		"nothing enforces it": {
-			1, feed.Report{By: found(problem(translate.Warning, "no waypoint")), Targets: at(lacks)}, nil,
+			1,
+			feed.Report{By: found(problem(translate.Warning, "no waypoint")), Targets: at(lacks)},
+			nil,
 			"False NotEnforced spec.x: no waypoint",
 		},
 		"one of two targets": {
-			2, feed.Report{By: found(problem(translate.Warning, "no waypoint")), Targets: at(holds, lacks)}, nil,
+			2,
+			feed.Report{By: found(problem(translate.Warning, "no waypoint")), Targets: at(holds, lacks)},
+			nil,
 			"False PartlyEnforced spec.x: no waypoint. In force on Service shop/cart at",
 		},
 		"no pod is ready yet": {
-			1, feed.Report{By: found(nil), Targets: at(idle)}, nil,
+			1,
+			feed.Report{By: found(nil), Targets: at(idle)},
+			nil,
 			"False NotEnforced No pod of the waypoint shop/one is ready yet, so calls to Service shop/cart go around it",
 		},
 		"a waypoint refuses it": {
-			1, feed.Report{By: found(nil), Targets: at(holds)}, refused,
+			1,
+			feed.Report{By: found(nil), Targets: at(holds)},
+			refused,
 			"False RefusedByWaypoint A waypoint of shop/one refuses it: no such regex. The last version that was right stays in force",
 		},
 		"somebody else's": {1, feed.Report{By: found(nil)}, nil, ""},
 		"for ztunnels":    {0, feed.Report{By: found(problem(translate.Warning, "not ours"))}, nil, ""},
 		"for ztunnels, which see no HTTP": {
-			0, feed.Report{By: found(problem(translate.Warning, "no HTTP")), Targets: at(target(problem(translate.Warning, "no HTTP")))}, nil,
+			0,
+			feed.Report{By: found(problem(translate.Warning, "no HTTP")), Targets: at(target(problem(translate.Warning, "no HTTP")))},
+			nil,
 			"False NotEnforced spec.x: no HTTP",
 		},
 		"refused":                       {1, feed.Report{By: found(nil), Faults: problem(translate.Error, "must be 1")}, nil, "False Refused spec.x: must be 1. The last"},
