@@ -158,12 +158,15 @@ type endpoint struct {
 	addr string // with the port
 }
 
-// endpoint chooses one of the healthy workloads of a service, as ztunnel does:
-// at random.
-func (d *Directory) endpoint(service string, servicePort uint16) (endpoint, error) {
+// Endpoints counts the healthy workloads of a service, "namespace/hostname", that
+// serve a port of it.
+func (d *Directory) Endpoints(service string, servicePort uint16) int {
+	return len(d.endpoints(service, servicePort))
+}
+
+func (d *Directory) endpoints(service string, servicePort uint16) (found []endpoint) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	var found []endpoint
 	for _, w := range d.workloads {
 		ports, ok := w.Services[service]
 		if !ok || w.Status == "UNHEALTHY" || len(w.Addresses) == 0 {
@@ -175,6 +178,12 @@ func (d *Directory) endpoint(service string, servicePort uint16) (endpoint, erro
 			}
 		}
 	}
+	return found
+}
+
+// endpoint chooses one of them, as ztunnel does: at random.
+func (d *Directory) endpoint(service string, servicePort uint16) (endpoint, error) {
+	found := d.endpoints(service, servicePort)
 	if len(found) == 0 {
 		return endpoint{}, fmt.Errorf("istiod tells of no healthy endpoint of %s for port %d", service, servicePort)
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	networkingv1 "istio.io/client-go/pkg/apis/networking/v1"
 	securityv1 "istio.io/client-go/pkg/apis/security/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -25,6 +26,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 )
 
@@ -121,6 +123,7 @@ func (l *Lab) Start(ctx context.Context, component string) error {
 }
 
 func (l *Lab) connect() (err error) {
+	log.SetLogger(logr.Discard()) // else it complains of having none
 	if l.Config, err = clientcmd.BuildConfigFromFlags("", l.Kubeconfig); err != nil {
 		return err
 	}

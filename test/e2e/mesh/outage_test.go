@@ -104,8 +104,8 @@ data:
 	load.More(100)
 }
 
-// TestRollingUpdate: new pods of a waypoint take the place of old ones, and no request
-// fails.
+// TestRollingUpdate: new pods of a waypoint take the place of old ones, become more and
+// become fewer, and no request fails.
 func TestRollingUpdate(t *testing.T) {
 	s := newShop(t, cartRoute)
 	load := s.Load("web", "http://cart/")
@@ -115,4 +115,15 @@ func TestRollingUpdate(t *testing.T) {
 	s.Restart(s.NS, "waypoint")
 	s.Gone(old)
 	load.More(100)
+	for _, replicas := range []int{3, 1} {
+		s.Patch(&appsv1.Deployment{}, s.NS, "waypoint", fmt.Sprintf(`{"spec":{"replicas":%d}}`, replicas))
+		s.Available("waypoint")
+		s.Eventually("istiod tells of so many", func() error {
+			if n := s.Directory.Endpoints(s.NS+"/"+lab.FullName("waypoint", s.NS), 15008); n != replicas {
+				return fmt.Errorf("it tells of %d, want %d", n, replicas)
+			}
+			return nil
+		})
+		load.More(200)
+	}
 }
