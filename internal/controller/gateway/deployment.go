@@ -131,10 +131,10 @@ func (r renderer) args() []string {
 	return args
 }
 
-// resources: as measured, a waypoint takes 9 MiB and no CPU when idle, 23 MiB and
-// 0.13 cores with 1,000 requests a second, 80 MiB with 2,100 connections that begin
-// at once, 53 MiB idle with 5,000 routes. So the requests do for a few hundred
-// requests a second, and keep what idles from taking up nodes. The memory limit
+// resources: as measured, a waypoint takes 9 MiB and no CPU when idle, 25 MiB beside
+// controller and CA; 14 MiB and 0.13 cores more with 1,000 requests a second, 70 MiB
+// more with 2,100 connections that begin at once, 44 MiB more with 5,000 routes. So
+// the requests do for a few hundred requests a second. The memory limit
 // is what it takes its limit of connections from, 512 KiB for each. There is no CPU
 // limit: a throttled waypoint is one that adds latency.
 func resources() *corev1ac.ResourceRequirementsApplyConfiguration {
