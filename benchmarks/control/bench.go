@@ -240,7 +240,7 @@ func (b *bench) cpuFor(ctx context.Context, id process.ID, span time.Duration) (
 
 const mib = 1 << 20
 
-// memory reads the controller's and the waypoint's.
+// inMiB reads an amount of memory.
 func inMiB(read func() (int64, error)) (float64, error) {
 	n, err := read()
 	return float64(n) / mib, err

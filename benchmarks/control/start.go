@@ -123,7 +123,7 @@ func (b *bench) programmed(ctx context.Context) error {
 	}
 	for i := range gateways.Items {
 		if len(gateways.Items[i].Status.Listeners) == 0 {
-			return fmt.Errorf("Gateway %s/%s has no status", gateways.Items[i].Namespace, gateways.Items[i].Name)
+			return fmt.Errorf("no status on Gateway %s/%s", gateways.Items[i].Namespace, gateways.Items[i].Name)
 		}
 	}
 	return nil

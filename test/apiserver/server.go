@@ -29,7 +29,7 @@ import (
 )
 
 // adminToken is that of a user who may do everything.
-const adminToken = "admin-of-the-test"
+const adminToken = "admin-of-the-test" //nolint:gosec // G101: of an API server that ends with its test
 
 // Server is etcd and an API server.
 type Server struct {

@@ -56,9 +56,8 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
 	o.Dir = dir
-	return measure(ctx, o)
+	return errors.Join(measure(ctx, o), os.RemoveAll(dir))
 }
 
 func measure(ctx context.Context, o options) error {
