@@ -6,7 +6,10 @@
 // (a service, a workload, a route, a policy) is a unit whose function reads objects only through a view, which writes down
 // the facts it looked up; an object is filed under the facts it is found by. When an object changes, exactly the units that
 // looked under one of its facts, before or after the change, are computed again. Nobody keeps dependency lists by hand, so
-// none can be forgotten; the price is about 100 bytes for each recorded read.
+// none can be forgotten.
+//
+// The translators of several gateways share one Mesh of objects and facts, and each has its own units. A unit costs its
+// gateway about 500 bytes, reads included; what it gave is remembered by a sum, not as a message.
 //
 // What is refused fails closed: the last good version of an object stays; without one, a policy denies everything on its
 // targets and a route answers 500 on its parents.

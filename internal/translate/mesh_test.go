@@ -80,7 +80,7 @@ func TestAnotherGatewayIsCheap(t *testing.T) {
 	if testing.Short() {
 		t.Skip("loads a large mesh")
 	}
-	const services, gateways, most = 200, 10, 1000 // bytes for each unit
+	const services, gateways, most = 200, 10, 700 // bytes for each unit
 	m := mesh(t, services).Mesh
 	before := heap()
 	for i := range gateways {
