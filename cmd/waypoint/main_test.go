@@ -132,6 +132,10 @@ func TestValidate(t *testing.T) {
 	bad := write(t, "mesh.yaml", strings.Replace(shop, "action: DENY", "action: FORBID", 1))
 	waypoint(t, "validate", "--config", good).want(t, cli.ExitOK, "0 errors")
 	waypoint(t, "validate", "--config", bad).want(t, cli.ExitFailed, "error: ", "mesh.yaml:", "AuthorizationPolicy", "action", "1 error")
+	// Its policy does not mean what it seems to on a TCP port.
+	waypoint(t, "validate", "--config", good, "--strict").want(t, cli.ExitFailed, "0 errors, 1 warning")
+	clean, _, _ := strings.Cut(shop, "apiVersion: security")
+	waypoint(t, "validate", "--config", write(t, "mesh.yaml", clean), "--strict").want(t, cli.ExitOK, "0 warnings")
 	waypoint(t, "validate", "--config", "does/not/exist").want(t, cli.ExitFailed, "does/not/exist")
 
 	var report struct {

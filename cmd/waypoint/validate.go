@@ -10,6 +10,7 @@ import (
 func newValidate() *cobra.Command {
 	var m manifests
 	var output string
+	var strict bool
 	cmd := &cobra.Command{
 		Use:   "validate --config PATH",
 		Short: "Check manifests without serving them",
@@ -17,18 +18,20 @@ func newValidate() *cobra.Command {
 object and field. An object that would be refused is an error; what is legal but does nothing
 here is a warning.
 
-Exits 0 if nothing is refused, 1 if something is.`,
+Exits 0 if nothing is refused, 1 if something is; with --strict also if there are warnings.`,
 		Example: `  waypoint validate --config mesh/
+  waypoint validate --config mesh/ --strict
   waypoint validate --config mesh/routes.yaml --output json`,
 		Args: noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runValidate(cmd, &m, output) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return runValidate(cmd, &m, output, strict) },
 	}
 	m.register(cmd.Flags())
 	cmd.Flags().StringVar(&output, "output", "text", "text or json")
+	cmd.Flags().BoolVar(&strict, "strict", false, "exit 1 if there are warnings, too")
 	return cmd
 }
 
-func runValidate(cmd *cobra.Command, m *manifests, output string) error {
+func runValidate(cmd *cobra.Command, m *manifests, output string, strict bool) error {
 	if m.config == "" {
 		return cli.Usagef("--config is needed: a folder or file of manifests")
 	}
@@ -49,7 +52,7 @@ func runValidate(cmd *cobra.Command, m *manifests, output string) error {
 	if err := write(cmd.OutOrStdout()); err != nil {
 		return err
 	}
-	if report.Rejected > 0 {
+	if report.Rejected > 0 || strict && len(report.Problems) > 0 {
 		return cli.ErrFaults
 	}
 	return nil
