@@ -125,7 +125,7 @@ func (a Apply) check(ctx context.Context, c *Cluster) error {
 	case err != nil:
 		return err
 	case string(g.Spec.GatewayClassName) != a.Class:
-		return fmt.Errorf("Gateway %s/%s exists and is of class %s: give the waypoint another --name, or delete that one first; it is not changed", //nolint:revive,staticcheck // a kind's name
+		return fmt.Errorf("Gateway %s/%s exists and is of class %s: give the waypoint another --name, or delete that one first; it is not changed", //nolint:staticcheck // ST1005: it begins with a kind's name
 			a.Namespace, a.Name, g.Spec.GatewayClassName)
 	}
 	return nil

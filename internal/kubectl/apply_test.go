@@ -96,15 +96,18 @@ func TestApply(t *testing.T) {
 		},
 		"enrolled elsewhere": {
 			anything, class + strings.Replace(namespace, "LABELS", "istio.io/use-waypoint: waypoint, istio.io/use-waypoint-namespace: infra", 1),
-			enroll, "", "uses waypoint infra/waypoint already", map[string]string{labelUseNamespace: "infra"},
+			enroll, "", "uses waypoint infra/waypoint already",
+			map[string]string{labelUseNamespace: "infra"},
 		},
 		"opted out": {
 			anything, class + strings.Replace(namespace, "LABELS", "istio.io/use-waypoint: none", 1),
-			enroll, "", "is labelled istio.io/use-waypoint=none", map[string]string{labelUse: "none"},
+			enroll, "", "is labelled istio.io/use-waypoint=none",
+			map[string]string{labelUse: "none"},
 		},
 		"taken over": {
 			anything, class + strings.Replace(namespace, "LABELS", "istio.io/use-waypoint: other, istio.io/use-waypoint-namespace: infra", 1),
-			overwrite, "", "", map[string]string{labelUse: "waypoint", labelUseNamespace: "shop"},
+			overwrite, "", "",
+			map[string]string{labelUse: "waypoint", labelUseNamespace: "shop"},
 		},
 		"no class":          {anything, namespace, enroll, "", "there is no GatewayClass waypoint", nil},
 		"another's class":   {anything, strings.Replace(class, "waypoint-mesh.dev/waypoint-controller", "example.com/x", 1), enroll, "", "is served by example.com/x", nil},
@@ -196,10 +199,12 @@ spec: {gatewayClassName: waypoint, listeners: []}
 	}{
 		"by name": {
 			Deletion{Names: []string{"waypoint"}},
-			"canary ingress", []string{
+			"canary ingress",
+			[]string{
 				"waypoint shop/waypoint deleted", "Namespace shop still asks for it, in vain: 'kubectl label namespace shop istio.io/use-waypoint-'",
 				"Service guest/guest still asks for it",
-			}, "",
+			},
+			"",
 		},
 		"by revision":     {Deletion{Revision: "canary"}, "ingress waypoint", []string{"waypoint shop/canary deleted"}, ""},
 		"all":             {Deletion{All: true}, "ingress", []string{"shop/canary deleted", "shop/waypoint deleted"}, ""},

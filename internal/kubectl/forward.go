@@ -2,7 +2,6 @@ package kubectl
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -15,8 +14,8 @@ import (
 )
 
 // forward opens a way to a port of a pod, by way of the API server and the pod's
-// kubelet, and returns where it begins: "127.0.0.1:45678". It lasts until close.
-func (c *Cluster) forward(ctx context.Context, p *corev1.Pod, port int) (address string, close func(), err error) {
+// kubelet, and returns where it begins: "127.0.0.1:45678". It lasts until end.
+func (c *Cluster) forward(ctx context.Context, p *corev1.Pod, port int) (address string, end func(), err error) {
 	dialer, err := c.dialer(c.core.RESTClient().Post().Resource("pods").Namespace(p.Namespace).Name(p.Name).SubResource("portforward").URL())
 	if err != nil {
 		return "", nil, err
@@ -29,20 +28,28 @@ func (c *Cluster) forward(ctx context.Context, p *corev1.Pod, port int) (address
 		cancel()
 		return "", nil, err
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- f.ForwardPorts() }()
+	ended := make(chan struct{})
+	var failed error // once it has ended
+	go func() {
+		failed = f.ForwardPorts()
+		close(ended)
+	}()
 	select {
 	case <-opened:
-	case err := <-ended:
+	case <-ended:
 		cancel()
-		return "", nil, fmt.Errorf("port-forward to pod %s/%s: %w", p.Namespace, p.Name, errors.Join(err, ctx.Err()))
+		return "", nil, fmt.Errorf("port-forward to pod %s/%s: %w", p.Namespace, p.Name, failed)
 	}
 	ports, err := f.GetPorts()
 	if err != nil {
 		cancel()
 		return "", nil, err
 	}
-	return fmt.Sprintf("127.0.0.1:%d", ports[0].Local), func() { cancel(); <-ended }, nil
+	end = func() {
+		cancel()
+		<-ended
+	}
+	return fmt.Sprintf("127.0.0.1:%d", ports[0].Local), end, nil
 }
 
 // dialer tries WebSockets first, which every proxy on the way knows, and SPDY with
