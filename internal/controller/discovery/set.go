@@ -188,11 +188,12 @@ type delta struct {
 
 // collect finds what a client lacks of the types it subscribed to, and moves it
 // to the end of the log. A type that was not answered yet is among the result
-// even if nothing is lacking: the client waits for it. Nil: nothing to say.
+// even if nothing is lacking: the client waits for it. Nil: nothing to say, which is
+// so for a client that has left, too: its goroutine that sends may be a step behind.
 func (s *set) collect(c *client, types map[string]*subscription) (version uint64, list []*delta) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.filled {
+	if _, there := s.clients[c]; !there || !s.filled {
 		return 0, nil
 	}
 	found := make(map[string]*delta)
