@@ -52,6 +52,31 @@ func verify(t *testing.T, s State, roots []byte, now time.Time) {
 	}
 }
 
+// TestAfterALongOutage: a controller that comes back when its root has expired, or is
+// about to, serves at once with one that has not. Who trusts the old one alone is cut
+// off in any case, and to wait for the overlap would cut off the others too.
+func TestAfterALongOutage(t *testing.T) {
+	start := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	for name, away := range map[string]time.Duration{
+		"beyond its end":     rootLife + 24*time.Hour,
+		"until a day before": rootLife - overlap/2,
+	} {
+		t.Run(name, func(t *testing.T) {
+			state, _, err := Rotate(State{}, start)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for now := start.Add(away); now.Before(start.Add(away + 2*overlap)); now = now.Add(lookEvery) {
+				if state, _, err = Rotate(state, now); err != nil {
+					t.Fatal(err)
+				}
+				verify(t, state, state.Trusted, now)
+				verify(t, state, state.Trusted, now.Add(lookEvery-time.Second)) // until it is looked after again
+			}
+		})
+	}
+}
+
 func TestWhatCannotBeReadStays(t *testing.T) {
 	good, _, err := Rotate(State{}, time.Now())
 	if err != nil {

@@ -41,7 +41,9 @@ type State struct {
 
 // Rotate returns what the state has to be at a time, and whether that is another
 // one. A state that cannot be read is an error: replacing it would cut every
-// waypoint off from the controller, so that is for people to decide.
+// waypoint off from the controller, so that is for people to decide. A root that
+// expires before it is looked after again, after a long outage, is not waited for:
+// the next one signs at once.
 func Rotate(s State, now time.Time) (State, bool, error) {
 	if len(s.Signing.Cert) == 0 {
 		root, err := newRoot(now)
@@ -54,23 +56,35 @@ func Rotate(s State, now time.Time) (State, bool, error) {
 	switch {
 	case len(s.Next.Cert) > 0:
 		next, err := s.Next.parse()
-		if err != nil {
+		switch {
+		case err != nil:
 			return s, false, fmt.Errorf("the root that signs next: %w", err)
-		}
-		if now.Before(next.Leaf.NotBefore.Add(skew + overlap)) {
+		case ends(next, now):
+			s.Next = Root{}
+			return Rotate(s, now)
+		case !ends(signing, now) && now.Before(next.Leaf.NotBefore.Add(skew+overlap)):
 			return s, false, nil
 		}
 		s.Signing, s.Next = s.Next, Root{}
 	case now.Before(signing.Leaf.NotBefore.Add(renewAfter)):
 		return s, false, nil
 	default:
-		if s.Next, err = newRoot(now); err != nil {
+		fresh, err := newRoot(now)
+		if err != nil {
 			return s, false, err
 		}
-		s.Trusted = append(bytes.Clone(s.Next.Cert), s.Trusted...)
+		s.Trusted = append(bytes.Clone(fresh.Cert), s.Trusted...)
+		if s.Next = fresh; ends(signing, now) {
+			s.Signing, s.Next = fresh, Root{}
+		}
 	}
 	s.Trusted, err = unexpired(s.Trusted, now)
 	return s, true, err
+}
+
+// ends reports whether a root may expire before it is looked after again.
+func ends(root tls.Certificate, now time.Time) bool {
+	return !now.Before(root.Leaf.NotAfter.Add(-2 * lookEvery))
 }
 
 func newRoot(now time.Time) (Root, error) {
