@@ -2,6 +2,7 @@ package kubectl
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -38,7 +39,7 @@ func (c *Cluster) forward(ctx context.Context, p *corev1.Pod, port int) (address
 	case <-opened:
 	case <-ended:
 		cancel()
-		return "", nil, fmt.Errorf("port-forward to pod %s/%s: %w", p.Namespace, p.Name, failed)
+		return "", nil, fmt.Errorf("port-forward to pod %s/%s: %w", p.Namespace, p.Name, errors.Join(failed, ctx.Err()))
 	}
 	ports, err := f.GetPorts()
 	if err != nil {
