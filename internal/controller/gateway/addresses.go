@@ -42,8 +42,11 @@ func (r *Reconciler) locate(ctx context.Context, g *gatewayv1.Gateway) (addresse
 			}
 		}
 	}
-	return addresses, "", nil
+	return addresses[:min(len(addresses), maxAddresses)], "", nil
 }
+
+// maxAddresses is the API's limit in a status; one more, and all of it is refused.
+const maxAddresses = 16
 
 func address(kind gatewayv1.AddressType, value string) gatewayv1.GatewayStatusAddress {
 	return gatewayv1.GatewayStatusAddress{Type: &kind, Value: value}

@@ -80,6 +80,11 @@ func checkIdentity(p part, base, merged []byte) error {
 		{"spec", "selector"},
 		{"spec", "template", "metadata", "labels", labelGatewayName},
 		{"spec", "scaleTargetRef"},
+		// A waypoint is known by its account, and that of another is not for who may
+		// write a ConfigMap; neither are addresses of others, CVE-2020-8554.
+		{"spec", "template", "spec", "serviceAccountName"},
+		{"spec", "template", "spec", "serviceAccount"},
+		{"spec", "externalIPs"},
 	} {
 		was, _, _ := unstructured.NestedFieldNoCopy(before.Object, field...)
 		is, _, _ := unstructured.NestedFieldNoCopy(after.Object, field...)

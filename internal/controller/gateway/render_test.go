@@ -136,6 +136,18 @@ func TestWhatCannotBeRendered(t *testing.T) {
 			gateway.Input{Gateway: named("w"), Own: gateway.Overlays{"deployment": "spec: {selector: {matchLabels: {a: b}}}"}},
 			"spec.selector is not to be changed",
 		},
+		"the account of another": {
+			gateway.Input{Gateway: named("w"), Own: gateway.Overlays{"deployment": "spec: {template: {spec: {serviceAccountName: admin}}}"}},
+			"spec.template.spec.serviceAccountName is not to be changed",
+		},
+		"the account of another, by its old name": {
+			gateway.Input{Gateway: named("w"), Own: gateway.Overlays{"deployment": "spec: {template: {spec: {serviceAccount: admin}}}"}},
+			"spec.template.spec.serviceAccount is not to be changed",
+		},
+		"addresses of others": {
+			gateway.Input{Gateway: named("w"), Own: gateway.Overlays{"service": "spec: {externalIPs: [192.0.2.1]}"}},
+			"spec.externalIPs is not to be changed",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := gateway.Render(c.in)
