@@ -148,7 +148,10 @@ func (r renderer) labels() map[string]string {
 		}
 	}
 	maps.Copy(all, r.selector())
-	all[labelGatewayClass] = string(r.Gateway.Spec.GatewayClassName)
+	// The name of a class may be longer than a label.
+	if class := string(r.Gateway.Spec.GatewayClassName); len(class) <= validation.LabelValueMaxLength {
+		all[labelGatewayClass] = class
+	}
 	all[LabelManagedBy] = ManagedBy
 	all[labelAppName] = "waypoint"
 	return all

@@ -157,3 +157,19 @@ func TestWhatCannotBeRendered(t *testing.T) {
 		})
 	}
 }
+
+func TestClassOfALongName(t *testing.T) {
+	g := &gatewayv1.Gateway{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "w"}}
+	g.Spec.GatewayClassName = gatewayv1.ObjectName(strings.Repeat("c", 64))
+	objects, err := gateway.Render(gateway.Input{Gateway: g, Settings: settings()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, obj := range objects {
+		for key, value := range obj.GetLabels() {
+			if len(value) > 63 {
+				t.Errorf("%s: the label %s=%s is longer than the API allows", obj.GetKind(), key, value)
+			}
+		}
+	}
+}

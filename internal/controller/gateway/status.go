@@ -106,9 +106,16 @@ func listed(addresses []gatewayv1.GatewayStatusAddress) string {
 	return strings.Join(values, ", ")
 }
 
+// maxMessage bounds a condition's message, in bytes. The API refuses the whole status
+// beyond 32768, and a message may quote all that is wrong with an overlay.
+const maxMessage = 4096
+
 // set keeps the time of a condition that does not change.
 func set(conditions *[]metav1.Condition, g *gatewayv1.Gateway, c metav1.Condition) {
 	c.ObservedGeneration = g.Generation
+	if len(c.Message) > maxMessage {
+		c.Message = strings.ToValidUTF8(c.Message[:maxMessage], "") + " ..."
+	}
 	meta.SetStatusCondition(conditions, c)
 }
 

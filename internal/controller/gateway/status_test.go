@@ -103,6 +103,20 @@ func TestListeners(t *testing.T) {
 	}
 }
 
+// TestLongMessage: what the API would refuse for its length is cut short, or there
+// would be no status at all.
+func TestLongMessage(t *testing.T) {
+	g := &gatewayv1.Gateway{ObjectMeta: metav1.ObjectMeta{Generation: 7}}
+	o := outcome{reason: gatewayv1.GatewayReasonInvalidParameters, unacceptable: "deployment: " + strings.Repeat("ä", 40000)}
+	o.fill(g, &g.Status)
+	check(t, g.Status.Conditions, "Accepted False InvalidParameters deployment: ä")
+	for _, c := range g.Status.Conditions {
+		if len(c.Message) > 32768 {
+			t.Errorf("%s: a message of %d bytes, and the API takes 32768", c.Type, len(c.Message))
+		}
+	}
+}
+
 // check compares a condition with "Type Status Reason" and the beginning of its
 // message.
 func check(t *testing.T, conditions []metav1.Condition, want string) {
