@@ -4,16 +4,11 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
-	"encoding/base64"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 )
-
-func jwt(claims string) string {
-	return "e30." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".c2ln"
-}
 
 // FuzzParseAnswer: whatever a CA answers is read without harm, and what is taken is
 // for our key.

@@ -78,7 +78,7 @@ func TestPanicIsSilence(t *testing.T) {
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.Start()
 	defer server.Close()
-	res, err := http.Post(server.URL+Path, "application/json", bytes.NewReader(review(t, request(t, route("", service, "a"), ""))))
+	res, err := server.Client().Post(server.URL+Path, "application/json", bytes.NewReader(review(t, request(t, route("", service, "a"), ""))))
 	if err == nil {
 		res.Body.Close()
 		t.Errorf("answered with %s", res.Status)

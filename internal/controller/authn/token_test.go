@@ -176,8 +176,9 @@ func TestFlood(t *testing.T) {
 
 // TestAPIServerHangs: who waits for it is let go with its patience.
 func TestAPIServerHangs(t *testing.T) {
-	release := make(chan struct{})
+	began, release := make(chan struct{}, maxAsking), make(chan struct{})
 	a := New(Options{Audience: "ours", Now: func() time.Time { return start }, Review: func(context.Context, *authenticationv1.TokenReview) error {
+		began <- struct{}{}
 		<-release
 		return nil
 	}})
@@ -189,8 +190,8 @@ func TestAPIServerHangs(t *testing.T) {
 			_, _ = a.Authenticate(context.Background(), discovery.Peer{Token: jwt(fmt.Sprintf(`"exp":5000,"n":%d`, n))})
 		})
 	}
-	for len(a.asking) < maxAsking {
-		time.Sleep(time.Millisecond)
+	for range maxAsking {
+		<-began
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
