@@ -122,7 +122,7 @@ func TestHelp(t *testing.T) {
 
 // valid is a value that each type of flag takes and none has by default.
 var valid = map[string]string{
-	"string": "from-outside", "stringSlice": "from,outside", "stringArray": "from-outside", "duration": "1m7s", "int": "4711", "float64": "47.11",
+	"string": "from-outside", "stringSlice": "from,outside", "stringArray": "from-outside", "duration": "1m7s", "int": "4711", "float64": "47.11", "bool": "true",
 }
 
 // TestEveryFlagHasItsVariable: the variable holds, and the flag wins over it.
