@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -20,12 +21,20 @@ import (
 // What happens seldom, so that nobody would notice for long that the controller
 // has no right to it.
 
-// TestCAIsRotated starts the controller on a CA that is in the last half of its life.
+// TestCAIsRotated starts the controller on a CA that is in the last half of its
+// life. Waypoints whose overlays have become unusable hear of the new root too.
 func TestCAIsRotated(t *testing.T) {
 	s := newStory(t)
 	s.Apply(waypointGateway)
+	s.Apply(strings.NewReplacer("name: waypoint", "name: hindered", "spec: {", `spec: {infrastructure: {parametersRef: {group: "", kind: ConfigMap, name: overlay}}, `).
+		Replace(waypointGateway))
+	overlay := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: overlay, namespace: NS}\ndata: "
+	s.Apply(overlay + `{deployment: "spec: {replicas: 2}"}`)
 	var before, after corev1.ConfigMap
-	s.Eventually("the roots are there", func() error { return s.Get("waypoint-controller-roots", &before) })
+	s.Eventually("the roots are there", func() error {
+		return errors.Join(s.Get("waypoint-controller-roots", &before), s.Get("hindered-controller-roots", &before))
+	})
+	s.Apply(overlay + `{deployment: "spec: {replicas: many}"}`)
 	if err := s.controller.Stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -44,18 +53,20 @@ func TestCAIsRotated(t *testing.T) {
 	if err := s.startController(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	s.Eventually("waypoints get the old root and the next one", func() error {
-		if err := s.Get("waypoint-controller-roots", &after); err != nil {
-			return err
+	for _, gateway := range []string{"waypoint", "hindered"} {
+		s.Eventually(gateway+" gets the old root and the next one", func() error {
+			if err := s.Get(gateway+"-controller-roots", &after); err != nil {
+				return err
+			}
+			pem := after.Data["root.pem"]
+			if n := strings.Count(pem, "BEGIN"); n != 2 || !strings.HasSuffix(pem, string(old.Trusted)) {
+				return fmt.Errorf("%d roots, the last of which has to be the old one", n)
+			}
+			return nil
+		})
+		if after.Data["root.pem"] == before.Data["root.pem"] {
+			t.Error("the roots are what they were")
 		}
-		pem := after.Data["root.pem"]
-		if n := strings.Count(pem, "BEGIN"); n != 2 || !strings.HasSuffix(pem, string(old.Trusted)) {
-			return fmt.Errorf("%d roots, the last of which has to be the old one", n)
-		}
-		return nil
-	})
-	if after.Data["root.pem"] == before.Data["root.pem"] {
-		t.Error("the roots are what they were")
 	}
 }
 

@@ -77,6 +77,22 @@ func TestAfterALongOutage(t *testing.T) {
 	}
 }
 
+// TestTrustIsMended: a Secret that somebody restored without the roots to trust.
+func TestTrustIsMended(t *testing.T) {
+	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	whole, _, err := Rotate(State{}, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mended, changed, err := Rotate(State{Signing: whole.Signing}, now)
+	if err != nil || !changed || !bytes.Equal(mended.Trusted, whole.Trusted) {
+		t.Errorf("changed %v, %v; want the signing root trusted, got\n%s", changed, err, mended.Trusted)
+	}
+	if _, changed, err = Rotate(mended, now); err != nil || changed {
+		t.Errorf("what is mended changes again: %v, %v", changed, err)
+	}
+}
+
 func TestWhatCannotBeReadStays(t *testing.T) {
 	good, _, err := Rotate(State{}, time.Now())
 	if err != nil {

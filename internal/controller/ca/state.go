@@ -53,6 +53,11 @@ func Rotate(s State, now time.Time) (State, bool, error) {
 	if err != nil {
 		return s, false, fmt.Errorf("the root that signs: %w", err)
 	}
+	if !bytes.Contains(s.Trusted, s.Signing.Cert) { // half of the Secret was lost
+		s.Trusted = append(bytes.Clone(s.Signing.Cert), s.Trusted...)
+		s, _, err = Rotate(s, now)
+		return s, true, err
+	}
 	switch {
 	case len(s.Next.Cert) > 0:
 		next, err := s.Next.parse()

@@ -28,12 +28,14 @@ type part struct {
 	base      func(renderer) any
 }
 
+const keyDeployment = "deployment"
+
 // parts in the order in which they are applied: pods need their account and the
 // roots, everything else needs the Deployment.
 var parts = []part{
 	{"serviceAccount", corev1.SchemeGroupVersion.WithKind("ServiceAccount"), corev1.ServiceAccount{}, false, renderer.serviceAccount},
 	{"", corev1.SchemeGroupVersion.WithKind("ConfigMap"), corev1.ConfigMap{}, false, renderer.rootsConfigMap},
-	{"deployment", appsv1.SchemeGroupVersion.WithKind("Deployment"), appsv1.Deployment{}, false, renderer.deployment},
+	{keyDeployment, appsv1.SchemeGroupVersion.WithKind("Deployment"), appsv1.Deployment{}, false, renderer.deployment},
 	{"service", corev1.SchemeGroupVersion.WithKind("Service"), corev1.Service{}, false, renderer.service},
 	{
 		"horizontalPodAutoscaler",

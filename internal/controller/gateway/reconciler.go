@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -117,14 +118,10 @@ func (r *Reconciler) deploy(ctx context.Context, g *gatewayv1.Gateway, class *ga
 	if in.Settings.Roots = r.roots(); in.Settings.Roots == "" {
 		return errNoRoots // waypoints that start without would try for a minute in vain
 	}
-	var err error
-	if in.Class, err = r.classOverlays(ctx, class); err != nil {
-		return err
+	objects, err := r.rendered(ctx, in, class)
+	if isParameterError(err) {
+		return cmp.Or(r.followRoots(ctx, in), err)
 	}
-	if in.Own, err = r.ownOverlays(ctx, g); err != nil {
-		return err
-	}
-	objects, err := Render(in)
 	if err != nil {
 		return err
 	}
@@ -134,6 +131,33 @@ func (r *Reconciler) deploy(ctx context.Context, g *gatewayv1.Gateway, class *ga
 		}
 	}
 	return r.prune(ctx, g, objects)
+}
+
+// rendered are the objects of a Gateway with the overlays that it and its class
+// name.
+func (r *Reconciler) rendered(ctx context.Context, in Input, class *gatewayv1.GatewayClass) ([]*unstructured.Unstructured, error) {
+	var err error
+	if in.Class, err = r.classOverlays(ctx, class); err != nil {
+		return nil, err
+	}
+	if in.Own, err = r.ownOverlays(ctx, in.Gateway); err != nil {
+		return nil, err
+	}
+	return Render(in)
+}
+
+// followRoots brings the controller's roots to waypoints that run already, while
+// their overlays cannot be used: a rotation would else cut them off from us.
+func (r *Reconciler) followRoots(ctx context.Context, in Input) error {
+	roots, err := renderRoots(in)
+	if err != nil {
+		return err
+	}
+	running, err := r.apply.look(ctx, roots.GroupVersionKind(), client.ObjectKeyFromObject(roots))
+	if err != nil || running == nil {
+		return err
+	}
+	return r.apply.apply(ctx, in.Gateway, roots)
 }
 
 // refusedOverlay: what the API server finds invalid in what we render cannot be

@@ -86,6 +86,12 @@ func Render(in Input) ([]*unstructured.Unstructured, error) {
 	return objects, nil
 }
 
+// renderRoots makes the one object that no overlay changes.
+func renderRoots(in Input) (*unstructured.Unstructured, error) {
+	i := slices.IndexFunc(parts, func(p part) bool { return p.key == "" })
+	return renderer{in}.render(parts[i])
+}
+
 // checkName: the Service is called like the Gateway, since its host name is what
 // clients are sent to, and that takes names of a stricter form.
 func checkName(g *gatewayv1.Gateway) error {
@@ -109,6 +115,11 @@ func (r renderer) render(p part) (*unstructured.Unstructured, error) {
 	base, err := toJSON(p.base(r))
 	if err != nil {
 		return nil, err
+	}
+	if patch, ok := r.Own[p.key]; ok && p.key == keyDeployment {
+		if err := checkConfined(p, base, patch); err != nil {
+			return nil, err
+		}
 	}
 	for _, overlays := range []Overlays{r.Class, r.Own} {
 		if patch, ok := overlays[p.key]; ok {

@@ -144,6 +144,17 @@ func TestWhatCannotBeRendered(t *testing.T) {
 			gateway.Input{Gateway: named("w"), Own: gateway.Overlays{"deployment": "spec: {template: {spec: {serviceAccount: admin}}}"}},
 			"spec.template.spec.serviceAccount is not to be changed",
 		},
+		"a hold on the node": {
+			gateway.Input{Gateway: named("w"), Own: gateway.Overlays{"deployment": "spec: {template: {spec: {hostNetwork: true, volumes: [{name: v, hostPath: {path: /}}]}}}"}},
+			`deployment: host namespaces (hostNetwork=true), hostPath volumes (volume "v")`,
+		},
+		"a privileged container": {
+			gateway.Input{
+				Gateway: named("w"), Settings: settings(),
+				Own: gateway.Overlays{"deployment": "spec: {template: {spec: {containers: [{name: waypoint, securityContext: {privileged: true}}]}}}"},
+			},
+			"must not set securityContext.privileged=true",
+		},
 		"addresses of others": {
 			gateway.Input{Gateway: named("w"), Own: gateway.Overlays{"service": "spec: {externalIPs: [192.0.2.1]}"}},
 			"spec.externalIPs is not to be changed",
@@ -155,6 +166,20 @@ func TestWhatCannotBeRendered(t *testing.T) {
 				t.Errorf("got %v, want %q in it", err, c.want)
 			}
 		})
+	}
+}
+
+// What the administrator says for a class is not held against a Gateway's own
+// overlay.
+func TestClassMayLeaveBaseline(t *testing.T) {
+	_, err := gateway.Render(gateway.Input{
+		Gateway:  &gatewayv1.Gateway{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "w"}},
+		Settings: settings(),
+		Class:    gateway.Overlays{"deployment": "spec: {template: {spec: {hostNetwork: true}}}"},
+		Own:      gateway.Overlays{"deployment": "spec: {replicas: 2}"},
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }
 
