@@ -9,6 +9,9 @@ VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unk
 COMMIT   ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 LDFLAGS  := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 PACKAGES ?= ./...
+# With cmd/waypoint/default.pgo, all that the program imports is compiled a second time, minutes of it. The
+# program that is shipped is worth that, its tests are not.
+NOPGO    := -pgo=off
 FUZZTIME ?= 60
 COUNT    ?= 6
 # When the commit was made, for what has to have a time: `make images` twice gives the same.
@@ -45,16 +48,16 @@ demo: build ## watch a waypoint at work, on loopback addresses alone (DEMOFLAGS=
 
 .PHONY: test
 test: ## unit tests and whole-proxy stories, allocation assertions included (PACKAGES=./internal/h2/... for some)
-	$(GO) test $(TESTFLAGS) $(PACKAGES)
+	$(GO) test $(NOPGO) $(TESTFLAGS) $(PACKAGES)
 
 .PHONY: race
 race: ## the same under the race detector; needs a C compiler
-	CGO_ENABLED=1 $(GO) test -race $(TESTFLAGS) $(PACKAGES)
+	CGO_ENABLED=1 $(GO) test -race $(NOPGO) $(TESTFLAGS) $(PACKAGES)
 
 .PHONY: test-goroutines
 test-goroutines: export WAYPOINT_TEST_TASK_MODE := goroutines
 test-goroutines: ## the tests of whole proxies again, with exchanges on goroutines instead of coroutines
-	$(GO) test $(TESTFLAGS) ./cmd/waypoint ./internal/app ./internal/tunnel ./test/...
+	$(GO) test $(NOPGO) $(TESTFLAGS) ./cmd/waypoint ./internal/app ./internal/tunnel ./test/...
 
 .PHONY: stories-heavy
 stories-heavy: ## stories of load and memory: 10,000 idle connections, 2,100 at once, vanishing clients, slow readers

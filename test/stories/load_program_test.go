@@ -42,7 +42,7 @@ var build = sync.OnceValues(func() (path string, err error) {
 	}
 	built.Store(&dir)
 	path = filepath.Join(dir, "waypoint")
-	cmd := exec.Command("go", "build", "-o", path, "github.com/waypoint-mesh/waypoint/cmd/waypoint")
+	cmd := exec.Command("go", "build", "-pgo=off", "-o", path, "github.com/waypoint-mesh/waypoint/cmd/waypoint")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w: %s", err, out)
