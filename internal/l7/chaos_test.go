@@ -120,21 +120,34 @@ func (r *rig) misbehave() {
 	_, _ = io.Copy(io.Discard, in)
 }
 
-// settled waits until nothing is under way any more.
+// settled waits until nothing is under way any more, and no connection is open.
 func (r *rig) settled() {
 	r.t.Helper()
-	inFlight := func() (n int64) {
-		for _, ep := range r.port.Endpoints {
-			n += ep.Load.InFlight.Load()
-		}
-		return n
-	}
-	for deadline := time.Now().Add(8 * time.Second); r.rec.Open() > 0 || inFlight() > 0 || !r.fw.Idle(); {
+	r.eventually(func() bool { return r.rec.Open() == 0 && r.inFlight() == 0 && r.fw.Idle() })
+}
+
+// landed waits until nothing is under way any more: a client has its answer a little
+// before the exchange is over.
+func (r *rig) landed() {
+	r.t.Helper()
+	r.eventually(func() bool { return r.rec.Open() == 0 && r.inFlight() == 0 })
+}
+
+func (r *rig) eventually(holds func() bool) {
+	r.t.Helper()
+	for deadline := time.Now().Add(8 * time.Second); !holds(); {
 		if time.Now().After(deadline) {
-			r.t.Fatalf("%d exchanges open, %d in flight, no connection open: %v", r.rec.Open(), inFlight(), r.fw.Idle())
+			r.t.Fatalf("%d exchanges open, %d in flight, no connection open: %v", r.rec.Open(), r.inFlight(), r.fw.Idle())
 		}
 		time.Sleep(5 * time.Millisecond) //nolint:forbidigo // there is no one event to wait for
 	}
+}
+
+func (r *rig) inFlight() (n int64) {
+	for _, ep := range r.port.Endpoints {
+		n += ep.Load.InFlight.Load()
+	}
+	return n
 }
 
 // TestIdleConnectionsAreCheap: what is idle owns no goroutine, and hardly memory.
