@@ -7,7 +7,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
@@ -227,4 +229,46 @@ func TestPushComesIntoForceAsOne(t *testing.T) {
 	if inStep != 1 || !s.isWhole() {
 		t.Errorf("in step %d times, whole %v", inStep, s.isWhole())
 	}
+}
+
+// TestSavedSoonAndNotAllTheTime: of changes that stop, the last is saved within a
+// moment, so that a crash loses none; of changes that do not stop, few are.
+func TestSavedSoonAndNotAllTheTime(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, stateFile)
+	isSaved := func() bool {
+		synctest.Wait()
+		return os.Remove(path) == nil
+	}
+	synctest.Test(t, func(t *testing.T) {
+		s := New(Options{Gateway: "shop/waypoint", StateDir: dir}, new(mesh.Store))
+		if err := s.Load(); err != nil {
+			t.Fatal(err)
+		}
+		var running sync.WaitGroup
+		running.Go(func() { s.saver.run(t.Context()) })
+		for _, after := range []time.Duration{0, saveSoon / 2, saveSoon} {
+			s.saver.changed()
+			time.Sleep(after)
+			if saved := isSaved(); saved != (after != saveSoon/2) {
+				t.Errorf("%v after a change: saved %v", after, saved)
+			}
+		}
+		n := 0
+		for range 600 {
+			s.saver.changed()
+			time.Sleep(100 * time.Millisecond)
+			if isSaved() {
+				n++
+			}
+		}
+		if n < 12 || n > 20 {
+			t.Errorf("saved %d times in a minute of changes, want every 5 s, and a few times at the beginning", n)
+		}
+		time.Sleep(2 * saveSeldom)
+		s.saver.changed()
+		if !isSaved() {
+			t.Error("after some quiet, a change is not saved at once")
+		}
+	})
 }

@@ -24,11 +24,13 @@ const (
 	// the SHA-256 of what follows, and a waypoint.v1.SavedConfiguration.
 	stateFile   = "configuration"
 	stateFormat = "waypoint configuration 1\n"
-	// saveEvery is how far apart in time the file is written: endpoints come and
-	// go all the time, and what is saved may be a little older than what is in
-	// force, since the controller sends the difference. The last change is saved
-	// at the end.
-	saveEvery = 5 * time.Second
+	// A change is saved at once, and the next one saveSoon later. As long as changes
+	// go on, as those of endpoints do all the time, that time doubles up to
+	// saveSeldom: the file is whole each time, and what is saved may be a little
+	// older than what is in force, since the controller sends the difference. The
+	// last change is saved at the end.
+	saveSoon   = 100 * time.Millisecond
+	saveSeldom = 5 * time.Second
 )
 
 var (
@@ -94,7 +96,7 @@ func (s *saver) changed() {
 
 // run saves until ctx ends, and once more then if there is something to save.
 func (s *saver) run(ctx context.Context) {
-	for {
+	for pause := saveSoon; ; {
 		select {
 		case <-s.dirty:
 			s.save()
@@ -106,12 +108,15 @@ func (s *saver) run(ctx context.Context) {
 			}
 			return
 		}
-		pause := time.NewTimer(saveEvery)
+		timer := time.NewTimer(pause)
 		select {
-		case <-pause.C:
+		case <-timer.C:
 		case <-ctx.Done():
 		}
-		pause.Stop()
+		timer.Stop()
+		if pause = min(2*pause, saveSeldom); len(s.dirty) == 0 {
+			pause = saveSoon
+		}
 	}
 }
 
