@@ -43,6 +43,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, err
 	}
 	o, failed := r.bringAbout(ctx, &g, class)
+	if apierrors.HasStatusCause(failed, corev1.NamespaceTerminatingCause) {
+		return reconcile.Result{}, nil // the Gateway goes with its namespace
+	}
 	return reconcile.Result{RequeueAfter: o.again}, errors.Join(failed, r.report(ctx, &g, o))
 }
 
