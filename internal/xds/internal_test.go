@@ -240,6 +240,7 @@ func TestSavedSoonAndNotAllTheTime(t *testing.T) {
 		synctest.Wait()
 		return os.Remove(path) == nil
 	}
+	pass := func(d time.Duration) { time.Sleep(d) } //nolint:forbidigo // the clock is that of synctest
 	synctest.Test(t, func(t *testing.T) {
 		s := New(Options{Gateway: "shop/waypoint", StateDir: dir}, new(mesh.Store))
 		if err := s.Load(); err != nil {
@@ -249,7 +250,7 @@ func TestSavedSoonAndNotAllTheTime(t *testing.T) {
 		running.Go(func() { s.saver.run(t.Context()) })
 		for _, after := range []time.Duration{0, saveSoon / 2, saveSoon} {
 			s.saver.changed()
-			time.Sleep(after)
+			pass(after)
 			if saved := isSaved(); saved != (after != saveSoon/2) {
 				t.Errorf("%v after a change: saved %v", after, saved)
 			}
@@ -257,7 +258,7 @@ func TestSavedSoonAndNotAllTheTime(t *testing.T) {
 		n := 0
 		for range 600 {
 			s.saver.changed()
-			time.Sleep(100 * time.Millisecond)
+			pass(100 * time.Millisecond)
 			if isSaved() {
 				n++
 			}
@@ -265,7 +266,7 @@ func TestSavedSoonAndNotAllTheTime(t *testing.T) {
 		if n < 12 || n > 20 {
 			t.Errorf("saved %d times in a minute of changes, want every 5 s, and a few times at the beginning", n)
 		}
-		time.Sleep(2 * saveSeldom)
+		pass(2 * saveSeldom)
 		s.saver.changed()
 		if !isSaved() {
 			t.Error("after some quiet, a change is not saved at once")
