@@ -1,10 +1,9 @@
 package main
 
 import (
-	"fmt"
-	"runtime"
-
 	"github.com/spf13/cobra"
+
+	"github.com/waypoint-mesh/waypoint/cmd/internal/cli"
 )
 
 // Set by the linker.
@@ -14,14 +13,7 @@ var (
 )
 
 func newVersion() *cobra.Command {
-	return &cobra.Command{
-		Use:   "version",
-		Short: "Print version, commit and Go version",
-		Args:  noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "waypoint %s\ncommit %s\n%s %s/%s\n",
-				version, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
-			return err
-		},
-	}
+	c := cli.NewVersion("waypoint", version, commit)
+	c.Args = noArguments
+	return c
 }

@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	networkingv1 "istio.io/client-go/pkg/apis/networking/v1"
-	securityv1 "istio.io/client-go/pkg/apis/security/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -20,8 +18,6 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -30,7 +26,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
-	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/waypoint-mesh/waypoint/internal/controller/admission"
 	"github.com/waypoint-mesh/waypoint/internal/controller/ca"
@@ -108,7 +103,7 @@ func restConfig(kubeconfig string) (*rest.Config, error) {
 }
 
 func newManager(o Options, api *rest.Config, logger logr.Logger, issuer *ca.Issuer) (manager.Manager, error) {
-	scheme, err := newScheme()
+	scheme, err := feed.NewScheme()
 	if err != nil {
 		return nil, err
 	}
@@ -135,18 +130,6 @@ func newManager(o Options, api *rest.Config, logger logr.Logger, issuer *ca.Issu
 		RenewDeadline:                 &renew,
 		RetryPeriod:                   &retry,
 	})
-}
-
-func newScheme() (*runtime.Scheme, error) {
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, gatewayv1.Install, networkingv1.AddToScheme, securityv1.AddToScheme,
-	} {
-		if err := add(scheme); err != nil {
-			return nil, err
-		}
-	}
-	return scheme, nil
 }
 
 // cacheOptions keep out of memory what nobody looks at: of the kinds that we make,

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	"github.com/waypoint-mesh/waypoint/internal/controller/status"
 	"github.com/waypoint-mesh/waypoint/internal/translate"
 )
 
@@ -79,7 +80,7 @@ func headless(s *corev1.Service, traffic string) string {
 // ingress tells of a route by which another gateway sends requests to a service of
 // the waypoint.
 func (w *world) ingress(obj translate.Object, ws *WaypointStatus) (list []string) {
-	refs, _ := routeStatus(obj)
+	refs, _ := status.RouteParts(obj)
 	var gateways []string
 	for _, ref := range refs {
 		if name := w.otherGateway(ref, obj.GetNamespace()); name != "" {

@@ -7,18 +7,15 @@ import (
 	"io"
 	"strings"
 
-	networkingv1 "istio.io/client-go/pkg/apis/networking/v1"
-	securityv1 "istio.io/client-go/pkg/apis/security/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	"github.com/waypoint-mesh/waypoint/internal/controller/feed"
 	"github.com/waypoint-mesh/waypoint/internal/controller/gateway"
 )
 
@@ -59,7 +56,7 @@ func Connect(getter genericclioptions.RESTClientGetter, userAgent string, warnin
 	config.UserAgent = userAgent
 	config.QPS = -1 // the API server has limits of its own
 	config.WarningHandler = rest.NewWarningWriter(warnings, rest.WarningWriterOptions{Deduplicate: true})
-	scheme, err := newScheme()
+	scheme, err := feed.NewScheme()
 	if err != nil {
 		return nil, err
 	}
@@ -72,18 +69,6 @@ func Connect(getter genericclioptions.RESTClientGetter, userAgent string, warnin
 		return nil, err
 	}
 	return &Cluster{Client: c, Namespace: namespace, config: config, core: core}, nil
-}
-
-func newScheme() (*runtime.Scheme, error) {
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, gatewayv1.Install, networkingv1.AddToScheme, securityv1.AddToScheme,
-	} {
-		if err := add(scheme); err != nil {
-			return nil, err
-		}
-	}
-	return scheme, nil
 }
 
 // classes are the GatewayClasses of our controller, by name. A user who may not

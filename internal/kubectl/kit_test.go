@@ -10,12 +10,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/waypoint-mesh/waypoint/internal/controller/feed"
 )
 
 // clusterOf is an API server that has these objects, as YAML, and no others.
 func clusterOf(t *testing.T, refuse interceptor.Funcs, manifests string) *Cluster {
 	t.Helper()
-	scheme, err := newScheme()
+	scheme, err := feed.NewScheme()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -168,12 +168,12 @@ func (w *world) asks(obj translate.Object, us discovery.Gateway) (translate.Cond
 
 // routesAt lists the parents of a route that are the waypoint's.
 func routesAt(us discovery.Gateway, r feed.Report) (list []Route) {
-	refs, entries := routeStatus(r.Object)
+	refs, entries := status.RouteParts(r.Object)
 	if len(r.Parents) == 0 {
 		return nil
 	}
 	now, _ := status.Updated(gateway.ControllerName, r, nil)
-	_, updated := routeStatus(now)
+	_, updated := status.RouteParts(now)
 	for _, p := range r.Parents {
 		if p.Gateway != us || p.Nobodys {
 			continue
@@ -201,20 +201,6 @@ func refusedByWaypoint(conditions []metav1.Condition, obj translate.Object) bool
 	return slices.ContainsFunc(conditions, func(c metav1.Condition) bool {
 		return c.Reason == status.ReasonByWaypoint && c.ObservedGeneration == obj.GetGeneration()
 	})
-}
-
-func routeStatus(obj translate.Object) ([]gatewayv1.ParentReference, *gatewayv1.RouteStatus) {
-	switch obj := obj.(type) {
-	case *gatewayv1.HTTPRoute:
-		return obj.Spec.ParentRefs, &obj.Status.RouteStatus
-	case *gatewayv1.GRPCRoute:
-		return obj.Spec.ParentRefs, &obj.Status.RouteStatus
-	case *gatewayv1.TCPRoute:
-		return obj.Spec.ParentRefs, &obj.Status.RouteStatus
-	case *gatewayv1.TLSRoute:
-		return obj.Spec.ParentRefs, &obj.Status.RouteStatus
-	}
-	return nil, &gatewayv1.RouteStatus{}
 }
 
 // parentName is a parentRef in words: "Service shop/cart:80".
@@ -289,7 +275,7 @@ func (w *world) idle(obj translate.Object) (findings []Finding) {
 			}
 		}
 	default:
-		refs, _ := routeStatus(obj)
+		refs, _ := status.RouteParts(obj)
 		for _, p := range r.Parents {
 			if p.Nobodys {
 				add(parentName(refs[p.Ref], obj.GetNamespace()) + ": " + p.Accepted.Message)

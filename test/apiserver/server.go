@@ -19,13 +19,10 @@ import (
 	"syscall"
 	"time"
 
-	networkingv1 "istio.io/client-go/pkg/apis/networking/v1"
-	securityv1 "istio.io/client-go/pkg/apis/security/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"github.com/waypoint-mesh/waypoint/internal/controller/feed"
 )
 
 // adminToken is that of a user who may do everything.
@@ -180,15 +177,10 @@ func (s *Server) config(token string) *rest.Config {
 }
 
 func (s *Server) connect() error {
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, gatewayv1.Install, networkingv1.AddToScheme, securityv1.AddToScheme,
-	} {
-		if err := add(scheme); err != nil {
-			return err
-		}
+	scheme, err := feed.NewScheme()
+	if err != nil {
+		return err
 	}
-	var err error
 	s.Client, err = client.NewWithWatch(s.config(adminToken), client.Options{Scheme: scheme})
 	return err
 }

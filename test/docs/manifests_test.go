@@ -8,16 +8,14 @@ import (
 	"strings"
 	"testing"
 
-	networkingv1 "istio.io/client-go/pkg/apis/networking/v1"
-	securityv1 "istio.io/client-go/pkg/apis/security/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	"github.com/waypoint-mesh/waypoint/internal/controller/feed"
 	"github.com/waypoint-mesh/waypoint/internal/controller/gateway"
 )
 
@@ -29,13 +27,9 @@ var (
 // TestManifests: manifests in pages are of kinds and fields that there are, and
 // overlays in them make a waypoint.
 func TestManifests(t *testing.T) {
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, gatewayv1.Install, networkingv1.AddToScheme, securityv1.AddToScheme,
-	} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
+	scheme, err := feed.NewScheme()
+	if err != nil {
+		t.Fatal(err)
 	}
 	strict := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
 	n := 0

@@ -15,8 +15,8 @@ import (
 // resolvedWaypoints is Istio's condition for a route whose parent has a waypoint.
 const resolvedWaypoints = "ResolvedWaypoints"
 
-// routeParts gives what all kinds of routes have in common; nil for other objects.
-func routeParts(obj translate.Object) (refs []gatewayv1.ParentReference, status *gatewayv1.RouteStatus) {
+// RouteParts gives what all kinds of routes have in common; nil for other objects.
+func RouteParts(obj translate.Object) (refs []gatewayv1.ParentReference, status *gatewayv1.RouteStatus) {
 	switch obj := obj.(type) {
 	case *gatewayv1.HTTPRoute:
 		return obj.Spec.ParentRefs, &obj.Status.RouteStatus
@@ -33,7 +33,7 @@ func routeParts(obj translate.Object) (refs []gatewayv1.ParentReference, status 
 // parents returns what the status of a route has to be: the entries of others, and
 // ours for the parents of the report.
 func parents(name gatewayv1.GatewayController, r feed.Report, refusals []Refusal) []gatewayv1.RouteParentStatus {
-	refs, status := routeParts(r.Object)
+	refs, status := RouteParts(r.Object)
 	ours := make([]gatewayv1.RouteParentStatus, 0, len(r.Parents))
 	for _, p := range r.Parents {
 		if p.Nobodys && !r.Alone {

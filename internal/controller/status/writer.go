@@ -140,9 +140,9 @@ func Updated(name gatewayv1.GatewayController, r feed.Report, refusals []Refusal
 		serviceConditions(&obj.Status.Conditions, r)
 		return now, !equality.Semantic.DeepEqual(r.Object.(*corev1.Service).Status.Conditions, obj.Status.Conditions)
 	}
-	_, status := routeParts(now)
+	_, status := RouteParts(now)
 	status.Parents = parents(name, r, refusals)
-	_, before := routeParts(r.Object)
+	_, before := RouteParts(r.Object)
 	return now, !equality.Semantic.DeepEqual(before.Parents, status.Parents)
 }
 

@@ -14,20 +14,18 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	networkingv1 "istio.io/client-go/pkg/apis/networking/v1"
-	securityv1 "istio.io/client-go/pkg/apis/security/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"github.com/waypoint-mesh/waypoint/internal/controller/feed"
+	"github.com/waypoint-mesh/waypoint/test/apiserver"
 )
 
 // ControllerNamespace is that of deployments/manifests.
@@ -87,7 +85,7 @@ func start() (*Lab, error) {
 	if l.Directory, err = newDirectory(filepath.Join(os.Getenv("WAYPOINT_E2E_BIN"), "wds")); err != nil {
 		return nil, err
 	}
-	err = Until(ctx, func() error { return l.Available(ctx, ControllerNamespace, "waypoint-controller") })
+	err = apiserver.Until(ctx, func() error { return l.Available(ctx, ControllerNamespace, "waypoint-controller") })
 	if err != nil {
 		return nil, fmt.Errorf("the controller: %w\n%s", err, l.Logs(ControllerNamespace))
 	}
@@ -128,13 +126,9 @@ func (l *Lab) connect() (err error) {
 		return err
 	}
 	l.Config.QPS = -1
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, gatewayv1.Install, networkingv1.AddToScheme, securityv1.AddToScheme,
-	} {
-		if err := add(scheme); err != nil {
-			return err
-		}
+	scheme, err := feed.NewScheme()
+	if err != nil {
+		return err
 	}
 	l.Client, err = client.New(l.Config, client.Options{Scheme: scheme})
 	return err
@@ -223,21 +217,4 @@ func tails(files []string) string {
 		fmt.Fprintf(&all, "--- %s\n%s\n", file, strings.Join(list[max(0, len(list)-lines):], "\n"))
 	}
 	return all.String()
-}
-
-// Until tries until there is no error, or ctx ends; then the error is the last one.
-func Until(ctx context.Context, try func() error) error {
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := try()
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return errors.Join(ctx.Err(), err)
-		}
-	}
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/waypoint-mesh/waypoint/internal/certs"
 	"github.com/waypoint-mesh/waypoint/internal/meshtest"
+	"github.com/waypoint-mesh/waypoint/test/apiserver"
 )
 
 // Patience is how long anything may take that a story waits for.
@@ -123,7 +124,7 @@ func (s *Story) Eventually(what string, try func() error) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), Patience)
 	defer cancel()
-	if err := Until(ctx, try); err != nil {
+	if err := apiserver.Until(ctx, try); err != nil {
 		s.Fatalf("%s: %v", what, err)
 	}
 }

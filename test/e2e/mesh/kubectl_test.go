@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 
@@ -17,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/waypoint-mesh/waypoint/test/apiserver"
 	"github.com/waypoint-mesh/waypoint/test/e2e/lab"
 )
 
@@ -114,7 +114,7 @@ func TestKubectlLogs(t *testing.T) {
 	k.says([]string{"pod " + pod + " logs at level debug now"}, "logs", "--level", "debug", "--tail", "0")
 
 	follow := k.command(t.Context(), "waypoint", "logs", "-n", s.NS, "-f", "--tail", "1")
-	seen := &output{}
+	seen := &apiserver.Log{}
 	follow.Stdout = seen
 	if err := follow.Start(); err != nil {
 		t.Fatal(err)
@@ -187,22 +187,4 @@ func TestKubectlCompletes(t *testing.T) {
 			t.Errorf("%q: no %q in %q, %v", line, want, out, err)
 		}
 	}
-}
-
-// output is written and read at the same time.
-type output struct {
-	mu      sync.Mutex
-	content bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.content.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.content.String()
 }
